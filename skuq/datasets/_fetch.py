@@ -67,8 +67,8 @@ def fetch_uci(
         - ``feature_names``, ``target_names``: lists of names.
         - ``units``: unit of each column, "" for none.
         - ``categories``: categories of each categorical feature.
-        - ``verified``: whether the values were compared with the published table. If not, only the shape and
-          the names of the columns were, as for "superconductivity".
+        - ``verified``: whether the values were compared with the published table. If False, only the shape
+          and the names of the columns were compared, as for "superconductivity".
         - ``license``, ``source``, ``DESCR``: license, address and description.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
@@ -150,9 +150,9 @@ def fetch_gal(
     Returns
     -------
     data : Bunch
-        As in `fetch_uci`, and ``splits``: list of 20 pairs (5 for "protein") of training rows and test rows,
-        which scikit-learn accepts as ``cv``. The rows are in the published order: Gal validates on the last
-        fifth of the training rows.
+        Keys as from `fetch_uci`, and the key ``splits``: list of 20 pairs (5 for "protein") of training rows
+        and test rows. scikit-learn accepts this list as ``cv``. The rows are in the published order: Gal
+        validates on the last fifth of the training rows.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
@@ -170,12 +170,13 @@ def fetch_gal(
 
     See Also
     --------
-    fetch_uci : Further sets, and how tables are found.
+    fetch_uci : Further sets, and the search order of the tables.
 
     Notes
     -----
     The folder SKUQ_DATA contains the files ``gal/gal_<name>.csv.gz``. Without this folder, the table comes
-    from OpenML or, if that has other values or another order of rows, from Gal's repository.
+    from OpenML. If the table of OpenML has other values or another order of rows, it comes from Gal's
+    repository.
 
     References
     ----------

@@ -8,10 +8,10 @@ from skuq.datasets._fetch import load_set
 
 
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return the age of 4177 abalone, by the rings of the shell.
+    """Return the ages of 4177 abalone, measured by the rings of the shell.
 
-    Eight features: the sex (F, I for infant, M), three lengths and four weights. The target is skewed, and
-    its spread grows with the size.
+    The eight features are the sex (F, I for infant, M), three lengths and four weights. The target is skewed,
+    and its spread grows with the size.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the noise of 1503 airfoils in a wind tunnel.
 
-    Five features: frequency, angle of attack, chord length, velocity and displacement thickness. The target
-    is the sound pressure in decibels.
+    The five features are frequency, angle of attack, chord length, velocity and displacement thickness. The
+    target is the sound pressure in decibels.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the fuel economy of 392 cars of the years 1970 to 1982.
 
-    Five features: displacement, horsepower, weight, acceleration and model year. The target is in miles per
-    gallon.
+    The five features are displacement, horsepower, weight, acceleration and model year. The target is in
+    miles per gallon.
 
     Parameters
     ----------
@@ -112,7 +112,8 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the compressive strength of 1030 samples of concrete.
 
-    Eight features: seven ingredients in kg per cubic meter and the age in days. The target is in megapascals.
+    The eight features are seven ingredients in kg per cubic meter and the age in days. The target is in
+    megapascals.
 
     Parameters
     ----------

@@ -65,9 +65,10 @@ def make_wibbeke(
     "arctan" and "mlp" and the seeds are not printed; the first three follow the published code, where the
     seed is 1. "nernst" excludes the outer 10 % of the values.
 
-    Differences from the paper: the sign in the parentheses of "stribeck" is printed as a plus, and
-    "friedman3" as "friedman2". Differences from the published code: in the code, "nernst" has no feature R,
-    so that the target has noise; "arctan" uses the tangent; and "mlp" has uniform weights.
+    This function differs from the paper: the paper prints a plus sign in the parentheses of "stribeck", and
+    the name "friedman2" for "friedman3". This function also differs from the published code: in the code,
+    "nernst" has no feature R, so that the target has noise; "arctan" uses the tangent; and "mlp" has uniform
+    weights.
 
     "sparse_uncorrelated" has noise of standard deviation 1 in addition to `noise`.
 

@@ -130,9 +130,10 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            Region that contains the curve of a perfectly calibrated model with probability `band_coverage`
-            at this number of rows: the whole curve (Kolmogorov-Smirnov) or each point separately
-            (binomial). Drawn once per axes.
+            Region around the diagonal for a perfectly calibrated model with this number of rows. With
+            "simultaneous", the region contains the whole curve with probability `band_coverage`
+            (Kolmogorov-Smirnov). With "pointwise", it contains each single point with this probability
+            (binomial). The region is drawn once per axes.
         band_coverage : float, default=0.9
             Probability of the band, in (0, 1).
         line_kwargs : dict, default=None

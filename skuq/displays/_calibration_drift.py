@@ -48,10 +48,10 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration, and in which way: the coverage differs from
-    nominal, the intervals become wider, or the score increases with the noise. Periods are flagged by the
-    tests of coverage and of the PIT, for each plotted quantity. A calibrated model has no flags with high
-    probability.
+    The plot shows when a deployed model lost its calibration. It also shows the change: the coverage differs
+    from nominal, the intervals become wider, or the score increases with the noise. The tests of coverage and
+    of the PIT flag periods, for each plotted quantity. With high probability, no period of a calibrated model
+    is flagged.
 
     Create it with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
@@ -84,7 +84,7 @@ class CalibrationDriftDisplay(AxesMixin):
     See Also
     --------
     skuq.monitoring.calibration_drift : The plotted numbers.
-    CalibrationCurveDisplay : Calibration at every level, of one period.
+    CalibrationCurveDisplay : Calibration of one period at all levels.
 
     Examples
     --------
@@ -216,8 +216,8 @@ class CalibrationDriftDisplay(AxesMixin):
         Parameters
         ----------
         periods : mapping of label to MetricAccumulator
-            Accumulated rows of each period, in the order of time. Dates, numbers and pandas periods are at
-            their values, other labels at equal distances.
+            Accumulated rows of each period, in chronological order. Labels that are dates, numbers or pandas
+            periods are drawn at their values. Other labels are drawn at equal distances.
         false_alarm : float, default=0.01
             Largest probability that a calibrated model is flagged in any of the periods, in (0, 1).
         quantity : {"coverage", "crps", "width", "rmse_to_rmv"}, default="coverage"

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 class ClassReliabilityDisplay(CurveMixin, Display):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
-    The plot shows at which probabilities a classifier is overconfident, for any number of classes. By default
-    it uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
-    uses one class. A calibrated classifier lies on the diagonal. A point below the diagonal means that the
-    class is observed less often than predicted. The vertical lines are confidence intervals of the observed
-    frequency of a bin.
+    The plot shows at which probabilities a classifier is overconfident, for any number of classes. By
+    default, the plot uses the most probable class of each row. The observed frequency is then the accuracy.
+    With `of_class`, the plot uses one class. A calibrated classifier lies on the diagonal. A point below the
+    diagonal means that the class is observed less often than predicted. The vertical lines are confidence
+    intervals of the observed frequency of a bin.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
     class to the same axes, pass ``ax=display.ax_``.
@@ -57,7 +57,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
-    sklearn.calibration.CalibrationDisplay : For two classes.
+    sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
     ReliabilityDisplay : For predictive distributions.
 
     Examples
@@ -99,8 +99,8 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the frequencies, in (0, 1); None draws none. Several folds have
-            no intervals.
+            Probability of the intervals of the frequencies, in (0, 1); None draws no intervals. Several folds
+            have no intervals.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None

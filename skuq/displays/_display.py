@@ -147,7 +147,7 @@ class Display(AxesMixin, ABC):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the predictions of the models of a cross-validation, each for its test rows.
+        """Draw the predictions of each model of a cross-validation for its test rows.
 
         Displays of curves draw one curve per fold, in one color and with one legend entry; `line_` is then a
         list. Displays of rows show the test rows of all folds together.

@@ -41,9 +41,9 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 class IntervalDisplay(Display):
     """Sorted prediction intervals of individual rows, with missed rows in another color.
 
-    The plot shows which intervals miss their target: for low or for high values, on one side or on both. It
-    also shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly
-    spaced part of the sorted rows is drawn; the legend has the coverage of all rows.
+    The plot shows whether intervals miss low or high targets, and whether they miss on one side or on both
+    sides. The plot also shows whether intervals are wide for rows with large errors. If there are many rows,
+    only an evenly spaced part of the sorted rows is drawn; the legend has the coverage of all rows.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -82,7 +82,7 @@ class IntervalDisplay(Display):
     See Also
     --------
     PredictionBandDisplay : The intervals as a band over the prediction or over a feature.
-    CalibrationCurveDisplay : Every level at once.
+    CalibrationCurveDisplay : Calibration at all levels.
 
     Examples
     --------

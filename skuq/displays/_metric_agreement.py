@@ -30,9 +30,10 @@ DARK = 0.6
 class MetricAgreementDisplay(AxesMixin):
     """Heat map of Kendall's tau between metrics.
 
-    Blue cells are pairs of metrics that order the models or data sets alike, red cells pairs with opposite
-    orders. Metrics are ordered by hierarchical clustering, so metrics that agree form blocks along the
-    diagonal. Bold numbers have a p-value of at most `significance`, not corrected for the number of pairs.
+    Blue cells are pairs of metrics with the same order of the models or data sets. Red cells are pairs of
+    metrics with opposite orders. Metrics are ordered by hierarchical clustering, so metrics that agree form
+    blocks along the diagonal. Bold numbers have a p-value of at most `significance`, not corrected for the
+    number of pairs.
 
     Create it with `from_reports` or `from_agreement`.
 
@@ -102,7 +103,7 @@ class MetricAgreementDisplay(AxesMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None draws none.
+            Title; None draws no title.
         cluster : bool, default=True
             Whether to order the metrics by clustering; False keeps the order of the table.
         numbers : bool, default=True

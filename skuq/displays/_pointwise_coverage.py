@@ -65,7 +65,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     step : float, default=None
         Distance between possible values; the bin width is a multiple of it. None if all values are possible.
     band : tuple of float, default=None
-        Lower and upper end of the band of nominal intervals; None draws none.
+        Lower and upper end of the band of nominal intervals; None draws no band.
     x : ndarray of shape (m,), default=None
         Horizontal positions of the values for a curve; None draws a histogram.
     x_label : str, default=None

@@ -89,7 +89,7 @@ class PredictionBandDisplay(Display):
     See Also
     --------
     IntervalDisplay : The interval of each single row.
-    CalibrationCurveDisplay : Every level at once.
+    CalibrationCurveDisplay : Calibration at all levels.
 
     Examples
     --------

@@ -39,10 +39,11 @@ class PredictionSetDisplay(CurveMixin, Display):
     """Coverage of prediction sets against nominal and predicted coverage, or the size of the sets.
 
     The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
-    is the predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated
-    classifier follows the dashed curve; below the dashed curve, the classifier is overconfident. Both curves
-    are above the diagonal, because the last class of a set raises the sum of the probabilities above the
-    nominal coverage. The predicted coverage of conformal sets is nominal, so it is on the diagonal.
+    is the predicted coverage: the mean sum of the probabilities of the classes in a set. The curve of a
+    calibrated classifier follows the dashed curve. A classifier is overconfident if its curve is below the
+    dashed curve. Both curves are above the diagonal, because the last class of a set raises the sum of the
+    probabilities above the nominal coverage. The predicted coverage of conformal sets is nominal, so it is on
+    the diagonal.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
     axes, pass ``ax=display.ax_``.

@@ -37,9 +37,9 @@ class ReliabilityDisplay(CurveMixin, Display):
     """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
     The plot shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
-    diagonal. Above the diagonal the errors are larger than predicted. A flat curve means that the predicted
-    standard deviation does not distinguish certain from uncertain rows. The curve does not depend on the
-    shape of the distribution.
+    diagonal. At points above the diagonal, the errors are larger than predicted. A flat curve means that the
+    predicted standard deviation does not distinguish certain from uncertain rows. The curve does not depend
+    on the shape of the distribution.
 
     The vertical lines are confidence intervals of the error of a bin. They assume normal errors, and are too
     short for errors with heavy tails.
@@ -113,8 +113,8 @@ class ReliabilityDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the errors, in (0, 1); None draws none. Several folds have no
-            intervals.
+            Probability of the intervals of the errors, in (0, 1); None draws no intervals. Several folds have
+            no intervals.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None

@@ -115,7 +115,7 @@ class ShiftCurveDisplay(CurveMixin):
         name : str, default=None
             Name in the legend; None uses the attribute `name`.
         ref_line : float, default=None
-            Reference value, such as the nominal coverage; None draws none.
+            Reference value, such as the nominal coverage; None draws no line.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None

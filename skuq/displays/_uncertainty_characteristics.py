@@ -92,7 +92,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.uncertainty_characteristics_curve : The plotted numbers, with the source.
-    skuq.metrics.auucc_loss : The area under it.
+    skuq.metrics.auucc_loss : The area under the curve.
     CalibrationCurveDisplay : Whether the bands have the right size.
 
     Examples
@@ -139,9 +139,9 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         name : str, default=None
             Name in the legend; None uses the attribute `name`.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            Horizontal axis: the cost of width.
+            Quantity of the horizontal axis, a cost of wide bands.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            Vertical axis: the cost of misses.
+            Quantity of the vertical axis, a cost of missed targets.
         ref_line : bool, default=True
             Whether to draw the constant bands; equal bands of two models are drawn once.
         original : bool, default=True

@@ -256,7 +256,7 @@ class Distribution(RowContainer["Distribution"]):
 
     @property
     def has_density(self) -> bool:
-        """True if every row has a density; False if a row has atoms, and then `logpdf` raises."""
+        """True if every row has a density; False if a row has atoms. `logpdf` then raises an error."""
         return False
 
     def logpdf(self, y: ArrayLike) -> FloatArray:

@@ -71,8 +71,8 @@ class BetaRecalibrated(Distribution):
     1e-300 keep full precision.
 
     Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
-    standard deviation and CRPS integrate the cdf, in about 100 passes. If the tails of the base are heavier
-    than exponential, they integrate the quantile function instead, in about 2500 passes. An infinite
+    standard deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are
+    heavier than exponential, these methods integrate the quantile function, in about 2500 passes. An infinite
     standard deviation is returned as a huge number.
 
     References
@@ -248,7 +248,7 @@ def _read_tables(
     columns = max(table.shape[1] for table in tables)
     if any(table.shape[1] not in {1, columns} for table in tables):
         shapes = ", ".join(str(table.shape) for table in tables)
-        raise ValueError(f"`a`, `b` and `c` must have one column or equally many, got shapes {shapes}.")
+        raise ValueError(f"`a`, `b` and `c` must have one column or the same number, got shapes {shapes}.")
     check_positive(tables[0], "a")
     check_positive(tables[1], "b")
     wide = [np.array(np.broadcast_to(table, (len(base), columns)), order="F") for table in tables]

@@ -59,7 +59,7 @@ class ConformalPredictive(Distribution):
     scores : ndarray of shape (k,)
         Sorted scores of positive weight.
     weights : ndarray of shape (k,) or None
-        In the order of ``scores``.
+        Weights in the order of ``scores``.
     test_weight : ndarray of shape () or (n,)
         A single number if all rows have the same weight.
 
@@ -71,7 +71,8 @@ class ConformalPredictive(Distribution):
     Notes
     -----
     Let :math:`z_{(1)} \le \ldots \le z_{(k)}` be the scores with weights :math:`w_j` and cumulative weights
-    :math:`W_j`, :math:`w_*` the weight of the new observation, and :math:`T = W_k + w_*` [1]_ [2]_.
+    :math:`W_j`. The new observation has the weight :math:`w_*`, and the total weight is :math:`T = W_k + w_*`
+    [1]_ [2]_.
 
     - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinite
       if no score satisfies this. Lower quantiles are the mirror image, and the median is the middle of both

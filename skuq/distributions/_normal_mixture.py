@@ -50,7 +50,7 @@ class NormalMixture(Distribution):
     See Also
     --------
     Mixture : Mixture of members of any family.
-    Normal : Match the moments instead, with `mean` and `std` of the mixture.
+    Normal : Normal approximation with the `mean` and `std` of the mixture.
 
     Notes
     -----

@@ -30,13 +30,13 @@ class Quantiles(Distribution):
     levels : array-like of shape (k,), k >= 2
         Strictly increasing levels in (0, 1), the same for all rows.
     values : array-like of shape (n, k)
-        Quantiles of each row, in the units of y. Crossing quantiles are sorted (the monotone
-        rearrangement of Chernozhukov, Fernandez-Val and Galichon, 2010,
-        https://doi.org/10.3982/ECTA7880, which never increases the pinball loss). Tied values
-        are atoms.
+        Quantiles of each row, in the units of y. Crossing quantiles are sorted. This is the monotone
+        rearrangement of Chernozhukov, Fernandez-Val and Galichon (2010), https://doi.org/10.3982/ECTA7880,
+        and never increases the pinball loss. Tied values are atoms.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x). `epistemic` and `aleatoric` require it.
-        `epistemic` is normal, and `aleatoric` has the shape of the whole distribution.
+        Standard deviation of the regression function f(x). The methods `epistemic` and `aleatoric` require
+        this argument. The epistemic part is normal, and the aleatoric part has the shape of the whole
+        distribution.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class Quantiles(Distribution):
     Notes
     -----
     Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1``, the
-    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``. The upper tail is
-    symmetric. The tails are thus an assumption, not an estimate.
+    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``. The upper tail has the
+    mirrored formula. The tails are an assumption and are not estimated.
 
     Examples
     --------
@@ -154,7 +154,8 @@ class Quantiles(Distribution):
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
         """Return the stored level of y, or the middle of the two levels around y, without interpolation.
 
-        The result of shape (n,) compares with `levels` as the cdf at y does. None if a level is not stored.
+        A comparison of the result, of shape (n,), with `levels` has the same outcome as a comparison of the
+        cdf at y. The result is None if a level is not stored.
         """
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():

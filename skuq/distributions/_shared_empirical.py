@@ -52,8 +52,8 @@ class SharedEmpirical(Distribution):
     Notes
     -----
     The mean is ``loc + scale * mean(Z)``, the standard deviation is ``scale * std(Z)``, and quantiles are
-    members. With :math:`F` the step cdf of Z, :math:`\bar z` its mean and :math:`d = y - E Y`, the
-    CRPS [1]_ is
+    members. Let s be the scale and :math:`z = (y - \mathrm{loc}) / s`. With the step cdf :math:`F` of Z at z,
+    the mean :math:`\bar z` of Z and :math:`d = y - E Y`, the CRPS [1]_ is
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 

@@ -45,8 +45,8 @@ class StudentT(Distribution):
         Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
         df <= 2. Infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Scale of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise.
-        `epistemic` and `aleatoric` require it and keep ``df``.
+        Scale of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise. The methods
+        `epistemic` and `aleatoric` require this argument; both parts have the degrees of freedom ``df``.
 
     See Also
     --------

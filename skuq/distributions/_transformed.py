@@ -50,14 +50,14 @@ class Transformed(Distribution):
     base : Distribution
         Distribution of Y, n rows.
     func : callable
-        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. It is ``np.exp``
-        for a model fitted to ``log(y)``. It must be picklable if the distribution is pickled.
+        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. For a model
+        fitted to ``log(y)``, it is ``np.exp``. The function must be picklable if the distribution is pickled.
     inverse_func : callable
         Inverse of ``func``. NaN outside its domain means that the distribution has no mass there.
     inverse_derivative : callable, default=None
-        Derivative of ``inverse_func``, for the density. If None, the derivative of numpy functions (log,
-        exp, sqrt, ...) is known, and other derivatives are central differences of ``func`` with about ten
-        exact digits.
+        Derivative of ``inverse_func``, for the density. If None, numpy functions (log, exp, sqrt, ...) have
+        exact derivatives. The derivatives of other functions are computed from central differences of
+        ``func``, with about ten exact digits.
 
     Returns
     -------
@@ -66,9 +66,9 @@ class Transformed(Distribution):
 
     Notes
     -----
-    The cdf, the quantiles and the density are exact push-forwards. Mean, standard deviation and CRPS
-    integrate the quantile function, with about 250 evaluations of ``func`` per row. If the base is a
-    mixture, they integrate the cdf.
+    The cdf, the quantiles and the density are exact push-forwards. Mean, standard deviation and CRPS are
+    integrals of the quantile function, with about 250 evaluations of ``func`` per row. If the base is a
+    mixture, these methods integrate the cdf.
 
     The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of its tail at
     levels such as 1e-30, which data cannot identify. For such rows, mean, standard deviation and CRPS come

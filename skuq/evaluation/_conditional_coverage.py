@@ -65,10 +65,10 @@ def conditional_coverage_estimate(
 ) -> ConditionalCoverageEstimate:
     r"""Return the coverage at each row, estimated by a classifier, and its distance from nominal.
 
-    A classifier is trained on some folds to predict from X whether an interval contains its target, and it
-    predicts for the other fold. The conditional coverage error is the excess risk of the nominal coverage
-    over these predictions. The function also returns the standard error, and the parts of the error from rows
-    with too high and too low coverage.
+    A classifier learns from X whether an interval contains its target. It is trained on all folds except one
+    and predicts the rows of the remaining fold. The conditional coverage error is the excess risk of the
+    nominal coverage over these predictions. The function also returns the standard error. It divides the
+    error into the part of rows with too high coverage and the part of rows with too low coverage.
 
     Parameters
     ----------
@@ -89,7 +89,8 @@ def conditional_coverage_estimate(
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
         which overfits less than the default parameters.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the rows with positive weight, each row tested once. An int k is ``KFold(k, shuffle=True)``.
+        Folds of the rows with positive weight. Each row must be in one test fold. An int k is ``KFold(k,
+        shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
         Mean squared or mean absolute difference of the coverage from nominal.
     random_state : int, RandomState instance or None, default=None

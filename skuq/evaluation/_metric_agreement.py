@@ -78,20 +78,21 @@ def metric_agreement(
     r"""Return how far metrics agree on the order of models or data sets.
 
     The result has Kendall's tau for each pair of metrics, with a permutation test. Every metric is oriented
-    such that larger ranks are better, so 1 means the same order from worst to best, and -1 the opposite
-    order.
+    such that larger ranks are better. A tau of 1 means the same order from worst to best, and a tau of -1
+    means the opposite order.
 
     Parameters
     ----------
     reports : DataFrame of shape (n_reports, n_metrics), or results of `uncertainty_report`
-        Values of the metrics, with one row per model or data set and one column per metric. Or a report of
-        several models, or a mapping from names to reports of one model. At least 3 rows and 2 metrics. A
-        value may be infinite, but not NaN. No metric may have the same value in all rows.
+        Values of the metrics, with one row per model or data set and one column per metric. A report of
+        several models and a mapping from names to reports of one model are also accepted. At least 3 rows and
+        2 metrics are required. Values may be infinite, but not NaN. No metric may have the same value in all
+        rows.
     directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
         Better direction of the metrics. A number is a target, such as the nominal coverage of PICP: values
-        closer to it are better. A string applies to all metrics. A mapping may leave out metrics whose
-        direction is known from the report, or from a column name that is an abbreviation of a metric of skuq,
-        such as "crps".
+        closer to the target are better. A string applies to all metrics. A mapping may leave out metrics
+        whose direction is known from the report, or from a column name that is an abbreviation of a metric of
+        skuq, such as "crps".
     n_permutations : int, default=1000
         Number of random permutations. If there are no more than this number of possible permutations, all are
         evaluated.
@@ -124,11 +125,11 @@ def metric_agreement(
     Values that differ only by rounding are ties.
 
     The test permutes the rows of one metric. The p-value is the share of permutations with an absolute tau of
-    at least the observed one; random permutations count the observed order as one of them, so the p-value is
-    at least ``1 / (n_permutations + 1)``. A small p-value means that the two orders are related, in the same
-    or in the opposite direction. A large one does not mean that the metrics disagree: with 10 reports, only
-    an absolute tau of about 0.5 has a p-value below 0.05. The p-values are not corrected for the number of
-    pairs.
+    at least the observed absolute tau. The observed order counts as one of the random permutations, so the
+    p-value is at least ``1 / (n_permutations + 1)``. A small p-value means that the two orders are related,
+    in the same or in the opposite direction. A large p-value does not mean that the metrics disagree: with 10
+    reports, only an absolute tau of about 0.5 has a p-value below 0.05. The p-values are not corrected for
+    the number of pairs.
 
     The test assumes independent rows. Settings of one model are not independent. Over data sets, metrics in
     the units of y agree because they all rank the noise of the sets.

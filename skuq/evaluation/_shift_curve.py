@@ -140,8 +140,8 @@ def shift_curve(
     """Score a model on test rows with shifts of increasing severity.
 
     The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether they
-    become wider. It is like `sklearn.model_selection.validation_curve`, with the severity of the shift
-    instead of a parameter. It takes regressors and classifiers with any scorers.
+    become wider. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
+    shift instead of a parameter. It supports regressors and classifiers with any scorers.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def shift_curve(
         class for classifiers.
     params : dict, default=None
         Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds, like X.
-        With metadata routing, they are routed to the splitter and to ``fit`` as requested.
+        With metadata routing, the parameters are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits or scores one fold. The results do not depend on
         ``n_jobs``.

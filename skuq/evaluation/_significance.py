@@ -62,7 +62,7 @@ class PermutationTest:
     Parameters
     ----------
     difference : float
-        Metric of the first model minus metric of the second.
+        Metric of the first model minus the metric of the second model.
     p_value : float
         Probability of a difference at least as large between equally good models.
     values : tuple of float
@@ -103,7 +103,8 @@ def bootstrap_interval(
     r"""Return a bootstrap interval of any metric of one model.
 
     The function computes the metric for rows drawn with replacement. The rows must be independent; the
-    interval is too narrow for time series. The interval covers the choice of test rows for a fixed model.
+    interval is too narrow for time series. The interval includes the variation from the choice of test rows;
+    the model is fixed.
 
     Parameters
     ----------
@@ -124,8 +125,8 @@ def bootstrap_interval(
     n_resamples : int, default=1000
         Number of resamples.
     method : {"bca", "percentile", "basic"}, default="bca"
-        Bias-corrected and accelerated interval; quantiles of the resamples; or these quantiles mirrored at
-        the value.
+        "bca" is the bias-corrected and accelerated interval. "percentile" uses quantiles of the resamples.
+        "basic" uses these quantiles, mirrored at the value.
     random_state : int, RandomState or None, default=None
         Controls the resamples. Pass an int for reproducible output across calls.
 
@@ -136,7 +137,7 @@ def bootstrap_interval(
 
     See Also
     --------
-    paired_permutation_test : A test of the difference of two models, unlike overlapping intervals.
+    paired_permutation_test : A test of the difference of two models.
 
     Notes
     -----
@@ -149,19 +150,20 @@ def bootstrap_interval(
     calibration curve and all other metrics leave out at most 200 random blocks. Metrics that draw random
     numbers have an acceleration of 0.
 
-    Calibration errors grow if rows repeat, which BCa corrects and quantiles do not. If nearly all resamples
-    lie on one side of the value, as for the calibration error of a calibrated forecast, no bootstrap is
-    valid. The function then limits :math:`z_0` to 1 and extends the interval to the value. Compare such a
-    value with the value of a calibrated forecast, which `uncertainty_report` returns.
+    Calibration errors grow if rows repeat. The BCa interval corrects this bias; the quantiles of the
+    resamples do not. If nearly all resamples lie on one side of the value, no bootstrap is valid. An example
+    is the calibration error of a calibrated forecast. The function then limits :math:`z_0` to 1 and extends
+    the interval to the value. Compare such a value with the value of a calibrated forecast, which
+    `uncertainty_report` returns.
 
     For more than 50 000 rows without weights, the function draws 25 000 to 50 000 random groups of rows of
-    about equal size. The standard error of independent rows changes by less than 1 %, compared with an
-    uncertainty of 2 % from 1000 resamples. For metrics of the calibration curve and forecasts with a density,
+    about equal size. The groups change the standard error of independent rows by less than 1 %. The
+    uncertainty from 1000 resamples is 2 %. For metrics of the calibration curve and forecasts with a density,
     the function draws the multinomial counts of targets between the levels.
 
-    Functions of means per row cost one pass over the rows and one product with the weights of rows or groups
-    per resample. Counts cost one draw per resample, other metrics one evaluation. The memory is O(n), or up
-    to O(n k) for the calibration curve at k levels of forecasts with atoms.
+    Functions of means per row cost one pass over the rows, and per resample one product with the weights of
+    rows or groups. Counts cost one draw per resample. Other metrics cost one evaluation per resample. The
+    memory is O(n), or up to O(n k) for the calibration curve at k levels of forecasts with atoms.
 
     References
     ----------
@@ -256,7 +258,8 @@ def paired_permutation_test(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. Each repetition is swapped separately.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        Alternative hypothesis: the difference a - b is not 0, negative, or positive.
+        Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
+        ("greater").
     n_permutations : int, default=1000
         Number of random swaps. If there are no more than this number of possible swaps, all are evaluated.
     random_state : int, RandomState or None, default=None
@@ -275,10 +278,10 @@ def paired_permutation_test(
     -----
     .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
 
-    The test counts ties, which keeps its level for discrete metrics; the package UQ360 does not count them.
-    For functions of means per row, swaps are sign flips of row differences, O(n) each. Other metrics cost two
-    evaluations per swap. The memory is O(n), or up to O(n k) for the calibration curve at k levels of
-    forecasts with atoms.
+    The test counts ties, so that it keeps its level for discrete metrics. The package UQ360 does not count
+    ties. For functions of means per row, a swap is a sign flip of row differences and costs O(n). Other
+    metrics cost two evaluations per swap. The memory is O(n), or up to O(n k) for the calibration curve at k
+    levels of forecasts with atoms.
 
     References
     ----------

@@ -69,10 +69,10 @@ def adversarial_group_calibration_curve(
 ) -> AdversarialGroupCalibrationCurve:
     r"""Return the calibration error of the worst random group of rows for each group size.
 
-    The curve shows whether a forecast is also calibrated in subsets of the rows. Its right end is the average
-    calibration error of all rows. A steep rise to the left, compared with another model's curve, shows
-    miscalibration that the average hides. Even for a perfect forecast, the maximum over random groups is
-    larger with more groups and with smaller groups. Compare the curves of several models.
+    The curve shows whether a forecast is also calibrated in subsets of the rows. The right end of the curve
+    is the average calibration error of all rows. A steep rise to the left, compared with another model's
+    curve, shows miscalibration that the average hides. Even for a perfect forecast, the maximum over random
+    groups is larger with more groups and with smaller groups. Compare the curves of several models.
 
     Parameters
     ----------

@@ -315,11 +315,11 @@ def root_mean_squared_calibration_error(
 ) -> float:
     r"""Return the root mean squared calibration error (RMSCE), a distance from the diagonal.
 
-    The smaller the better, minimum is zero. The error measures the distance of the calibration curve.
-    Compared with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric is not
-    proper: a forecast that ignores X and predicts the distribution of all targets is calibrated on average,
-    and its value is better than the value of a useful, slightly miscalibrated model (see the example). Select
-    by `crps_loss`.
+    The smaller the better, minimum is zero. The error measures the distance of the calibration curve from the
+    diagonal. Compared with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric
+    is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated on
+    average, and its value is better than the value of a useful, slightly miscalibrated model (see the
+    example). Select by `crps_loss`.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ _STEP = 1 << 10
 class Bins:
     """Bin of each row, and the fractions of rows that several bins share.
 
-    ``row_bin`` of shape (n,) is `n_bins` for rows in ``parts``, or empty if all rows are there. A part is the
-    rows, as an array or a slice, their bin, and the fraction of them in the bin.
+    ``row_bin`` of shape (n,) is `n_bins` for rows in ``parts``. It is empty if all rows are in ``parts``. A
+    part has rows (an array or a slice), a bin, and the fraction of these rows in the bin.
     """
 
     n_bins: int

@@ -145,8 +145,9 @@ def expected_calibration_error(
         Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. Two bins of
         equal weight may share the rows on their edge.
     norm : {"l1", "squared", "debiased"}, default="l1"
-        Mean absolute difference; mean squared difference; or mean squared difference minus its bias. The last
-        may be negative. Its expectation for a calibrated forecast is about 0 at any number of rows.
+        "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
+        squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
+        forecast is about 0 at any number of rows.
     classwise : bool, default=False
         Whether to average the errors of all classes, instead of the error of the most probable class.
 

@@ -103,10 +103,10 @@ def expected_normalized_calibration_error(
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
     bin, the error is the difference between the root mean squared error and the root mean predicted variance,
-    relative to the latter. ENCE applies to every family with mean and standard deviation. The metric is not
-    proper: a forecast that ignores X, with constant mean and sigma, is calibrated, and its value is better
-    than the value of a useful, slightly miscalibrated model (see the example). Use the metric as a constraint
-    (`skuq.model_selection.refit_best`), and select by `crps_loss`.
+    relative to the root mean predicted variance. ENCE applies to every family with mean and standard
+    deviation. The metric is not proper: a forecast that ignores X, with constant mean and sigma, is
+    calibrated, and its value is better than the value of a useful, slightly miscalibrated model (see the
+    example). Use the metric as a constraint (`skuq.model_selection.refit_best`), and select by `crps_loss`.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def expected_normalized_calibration_error(
         as in the package netcal, without empty bins. Two bins of equal weight share the rows of equal sigma
         on their edge in proportion, so that the order of rows has no effect. Sigmas that agree to nine
         digits are equal. A constant sigma gives one bin. The default differs from the default of
-        `uncertainty_calibration_error`, because the papers differ: Levi et al. [1]_ average the relative
-        gaps of the bins with equal weights, so each bin needs enough rows; Laves et al. (2020) divide the
-        range of the predicted uncertainty.
+        `uncertainty_calibration_error`, because the papers differ. Levi et al. [1]_ average the relative gaps
+        of the bins with equal weights, so each bin needs enough rows. Laves et al. (2020) divide the range of
+        the predicted uncertainty.
 
     Returns
     -------
@@ -238,9 +238,9 @@ def uncertainty_calibration_error(
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width over the range of the predicted uncertainty as in [1]_ and the package netcal, or
         bins of equal total weight as in `expected_normalized_calibration_error`. A constant sigma gives one
-        bin. The defaults of the two metrics differ because the papers differ: Laves et al. [1]_ divide the
-        range of the predicted uncertainty and weight each bin by its rows; Levi et al. (2022) form bins of
-        equal size.
+        bin. The defaults of the two metrics differ because the papers differ. Laves et al. [1]_ divide the
+        range of the predicted uncertainty and weight each bin by its number of rows. Levi et al. (2022) form
+        bins of equal size.
     on : {"variance", "std"}, default="variance"
         Quantity whose range is divided into bins of equal width, without effect on bins of equal weight. The
         default follows netcal, because UCE compares variances with squared errors. ENCE is defined by

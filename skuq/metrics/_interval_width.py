@@ -311,8 +311,9 @@ def coverage_width_loss(
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
-        The formula of [1]_, or minus the score of the package MAPIE. MAPIE's score penalizes a coverage above
-        nominal like a coverage below nominal. Its negative is at best -1, and `eta` has another meaning.
+        The formula of [1]_, or minus the score of the package MAPIE. The score of MAPIE penalizes a coverage
+        above nominal like a coverage below nominal. The value of "mapie" is at best -1, and `eta` has another
+        meaning.
 
     Returns
     -------
@@ -334,7 +335,8 @@ def coverage_width_loss(
     .. math:: \mathrm{CWC} = \mathrm{NMPIW}
         \bigl(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\bigr)
 
-    and MAPIE's :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`, with the nominal coverage c.
+    with the nominal coverage c. The score of MAPIE is
+    :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`.
 
     References
     ----------

@@ -1,8 +1,9 @@
 """Levels at which quantiles and central intervals cover their targets.
 
-A quantile covers a target (is not below it) from the level PIT on, a central interval from the coverage
-|2 PIT - 1| on. Location-scale families need no cdf, because standardized targets are compared with standard
-quantiles. A target on an atom is covered gradually: its PIT is uniform on [F(y-), F(y)].
+A quantile covers a target (is not below the target) at all levels from the PIT on. A central interval covers
+a target at all coverages from |2 PIT - 1| on. Location-scale families need no cdf, because standardized
+targets are compared with standard quantiles. A target on an atom is covered gradually: its PIT is uniform on
+[F(y-), F(y)].
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ def make_scorer(
         your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
         is a `skuq.distributions.Distribution`. Classification metrics get sets or probabilities instead.
     greater_is_better : bool, default=None
-        Required for your own function. The metrics of skuq record their direction. They accept the argument
-        only if they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects narrow
-        intervals, for use under a constraint on their coverage.
+        Required for your own function. The metrics of skuq record their direction. These metrics accept the
+        argument only if they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects
+        narrow intervals, for use under a constraint on their coverage.
     **options
         Keyword arguments of the metric. A metric that draws random numbers gets ``random_state=0`` by
         default, so that a search scores all candidates on the same draws.

@@ -64,9 +64,10 @@ def set_coverage_score(
     r"""Return the share of labels that are in their prediction set.
 
     Neither direction is better: compare the share with the probability mass of the sets, not with
-    `coverage`. The class that crosses the coverage is included, so the 90 % sets of an accurate calibrated
-    classifier cover up to 100 %. `set_coverage_error` makes this comparison. Compare conformal sets with
-    `coverage` itself. The metric is not proper, because sets of all classes cover all labels.
+    `coverage`. Each set includes the class that crosses the coverage, so the 90 % sets of an accurate
+    calibrated classifier cover up to 100 %. `set_coverage_error` compares the share with the probability
+    mass. Compare conformal sets with `coverage` itself. The metric is not proper, because sets of all classes
+    cover all labels.
 
     Parameters
     ----------

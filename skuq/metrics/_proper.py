@@ -44,10 +44,10 @@ def crps_loss(
 ) -> float:
     r"""Return the continuous ranked probability score (CRPS) of forecast distributions.
 
-    The smaller the better, minimum is zero. The CRPS is the default score for model selection: strictly
-    proper, in the units of y, defined for every distribution, and equal to the absolute error for a point
-    forecast. The log score (`nll_loss`) penalizes misses in the tails more. `pinball_loss` scores chosen
-    levels.
+    The smaller the better, minimum is zero. The CRPS is the default score for model selection. It is strictly
+    proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is the
+    absolute error. The log score (`nll_loss`) penalizes misses in the tails more. `pinball_loss` scores
+    chosen levels.
 
     Parameters
     ----------

@@ -240,7 +240,7 @@ def table_of_groups(
     # pandas does not support an index of half precision
     codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
     if (codes < 0).any():
-        raise ValueError("`groups` must have a label in every row, got a missing one.")
+        raise ValueError("`groups` must have a label in every row, got a missing label.")
     total = np.bincount(codes, weight).astype(np.float64)
     data = {"n": total}
     for name, column in columns.items():

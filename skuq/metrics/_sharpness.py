@@ -85,8 +85,8 @@ def sharpness(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
-        Mean of the standard deviations (text of [1]_); root of the mean variance (code of [1]_); or mean
-        variance, in squared units of y, infinite if it overflows.
+        "std" is the mean of the standard deviations (text of [1]_). "rms" is the root of the mean variance
+        (code of [1]_). "variance" is the mean variance in squared units of y, infinite if it overflows.
 
     Returns
     -------

@@ -60,9 +60,10 @@ def crps_skill_score(
     r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
 
     The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
-    does, on a scale that makes data sets comparable. The metric is not proper: with few rows, or averaged
-    over folds, rows that the reference predicts well have more weight, and forecasts that are too narrow have
-    better values (see the example). Select by `crps_loss`, and report the skill score.
+    does. The scale of the score makes data sets comparable. The metric is not proper. With few rows, or as an
+    average over folds, the score gives more weight to rows that the reference predicts well. Forecasts that
+    are too narrow then have better values (see the example). Select by `crps_loss`, and report the skill
+    score.
 
     Parameters
     ----------
@@ -205,9 +206,9 @@ def mean_standardized_log_loss(
 ) -> float:
     r"""Return the mean standardized log loss (MSLL), the log score minus the score of a reference.
 
-    The smaller the better, without a minimum. The metric is as proper as `nll_loss`, because the score of the
-    reference does not depend on the model. It is in nats and does not depend on the units of y. For outliers
-    or distributions without a density, use `crps_skill_score`.
+    The smaller the better, without a minimum. The metric is strictly proper like `nll_loss`, because the
+    score of the reference does not depend on the model. The value is in nats and does not depend on the units
+    of y. For outliers or distributions without a density, use `crps_skill_score`.
 
     Parameters
     ----------

@@ -215,7 +215,7 @@ def worst_slab_coverage(
 
     See Also
     --------
-    conditional_coverage_error : Coverage error over all of X by a classifier, less noisy, for any region.
+    conditional_coverage_error : Coverage error by a classifier; less noisy, and for any region of X.
     conditional_coverage : Coverage in given groups or bins.
 
     Notes
@@ -226,10 +226,10 @@ def worst_slab_coverage(
             {\sum_i 1\{a \le v^\top x_i \le b\}}
 
     over slabs that contain at least a share `min_share` of the rows, with
-    :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. The minimum over all rows would be far below nominal for
-    perfect intervals too, which the split of [2]_ avoids. The search finds the lowest ratio along one
-    direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The search
-    misses part or all of a region that is not a slab, such as both ends of a feature.
+    :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. Without a split, the minimum over all rows would be far below
+    nominal even for perfect intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio
+    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The
+    search misses part or all of a region that is not a slab, such as both ends of a feature.
 
     References
     ----------

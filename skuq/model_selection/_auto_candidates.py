@@ -35,7 +35,7 @@ def default_estimators(
     Returns
     -------
     estimators : list of (str, estimator)
-        Unfitted:
+        Unfitted regressors:
 
         - "boosting": `UncertaintyRegressor` around gradient boosting;
         - "forest": `UncertaintyRegressor` around a random forest, which needs one fit; in a pool its
@@ -48,8 +48,8 @@ def default_estimators(
 
     Notes
     -----
-    None of these regressors accepts strings, which `AutoUncertaintyRegressor` encodes. The networks do not
-    accept missing values. With missing values use
+    None of these regressors accepts strings; `AutoUncertaintyRegressor` encodes strings as numbers. The
+    networks do not accept missing values. With missing values use
     ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")``; a pool of all regressors fails once the
     networks are fitted.
 

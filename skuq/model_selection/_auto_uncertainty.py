@@ -50,18 +50,18 @@ _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     """Search for the best predictive distribution within a time budget.
 
-    The search finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. It
-    covers linear models, forests, boosting and networks if their packages are installed. Prefer
-    `UncertaintyRegressor` for a given model, and scikit-learn's searches with a skuq scorer for given
-    candidates.
+    The search finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. The
+    search covers linear models, forests, boosting and networks if their packages are installed. If the model
+    is given, prefer `UncertaintyRegressor`. If the candidates are given, prefer scikit-learn's searches with
+    a skuq scorer.
 
     Parameters
     ----------
     space : dict or None, default=None
         Search space, in the form that `search_space` returns. None is the default space.
     time_budget : float or None, default=60
-        Wall-clock time in seconds, including imports of the candidates' packages and the final fits. None is
-        no limit.
+        Wall-clock time in seconds, including imports of the candidates' packages and the final fits. None
+        means no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible; a time budget makes them depend on the machine.
@@ -77,8 +77,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A splitter, for
         example for groups or time series, defines the folds of all candidates and the inner folds of their
         methods. An iterable defines only the folds of all candidates; inner folds are random. With a single
-        fold, pools and recalibrators are fitted to one half of the test rows and evaluated on the other, in
-        both directions.
+        fold, pools and recalibrators are fitted to each half of the test rows and evaluated on the other
+        half.
     engine : {"auto", "optuna", "halving"}, default="auto"
         Choice of candidates after the base models with their own parameters. "optuna" uses Optuna's
         tree-structured Parzen estimator; "halving" uses random candidates and successive halving over the
@@ -103,9 +103,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     best_estimator_ : estimator
-        The selected model, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or
-        a Pipeline of either with a fitted recalibrator, an encoder of strings and dates, or both. Members of
-        the `MixtureRegressor` are frozen: another fit does not change them, even in a clone.
+        The selected model, fitted to all rows: an `UncertaintyRegressor`, or a `MixtureRegressor` of several.
+        A recalibrator or an encoder of strings and dates makes it a Pipeline, with these fitted steps.
+        Members of the `MixtureRegressor` are frozen: another fit does not change them, even in a clone.
     leaderboard_ : DataFrame
         One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
         ``"crps"`` of the out-of-fold forecasts with its ``"standard_error"``; ``"coverage"`` and mean
@@ -134,16 +134,16 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model and of
     their pool, and evaluated on the other folds, without further fits of models. Recalibrations of the same
-    forecasts within half a percent of the smallest CRPS count as equal; the coverage closest to 90 % decides.
-    The pool averages quantile functions, with the weights of `MixtureRegressor`.
+    forecasts within half a percent of the smallest CRPS count as equal. The recalibration with the coverage
+    closest to 90 % is selected. The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
     A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
-    from earlier fits of the same base model and method. Before the first fit it is estimated from fits on
-    100, 400, 1600, ... rows if needed, and for packages of the default space from typical times. The search
-    begins with the first base model whose fits are expected to end in time, if necessary with fewer trees. If
-    no base model can be fitted in time, the fastest base model is fitted, and the search exceeds its budget.
-    No candidate is fitted twice, so a space without continuous parameters may end the search early. A base
-    model and method that fails with its own parameters is not tried again.
+    from earlier fits of the same base model and method. Before the first fit, the time is estimated from fits
+    on 100, 400, 1600, ... rows if needed. For packages of the default space, typical times are also used. The
+    search begins with the first base model whose fits are expected to end in time, if necessary with fewer
+    trees. If no base model can be fitted in time, the fastest base model is fitted, and the search exceeds
+    its budget. No candidate is fitted twice, so a space without continuous parameters may end the search
+    early. A base model and method that fails with its own parameters is not tried again.
 
     Every base model of the default space takes data frames with strings, categories, dates and missing
     values. Strings become categories for the boosting of scikit-learn and LightGBM, integers for forests and
@@ -360,8 +360,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
-                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the one with the "
-                f"smallest relative violation, {least:.3g}, is chosen.",
+                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the candidate with "
+                f"the smallest relative violation, {least:.3g}, is chosen.",
                 ConstraintWarning,
             )
         self.best_estimator_ = winner.fit(search.evaluator)

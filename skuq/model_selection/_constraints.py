@@ -60,7 +60,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
 
 
 def _check_range(constraint: Constraint) -> None:
-    """Raise if every value of a skuq metric satisfies its constraint, or none."""
+    """Raise if every value of a skuq metric satisfies its constraint, or if no value does."""
     spec = find_spec(constraint.name)
     if spec is None:
         return

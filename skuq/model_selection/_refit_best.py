@@ -52,9 +52,9 @@ def refit_best(
     Warns
     -----
     ConstraintWarning
-        During the search, if no candidate satisfies every constraint. The smallest relative violation then
-        wins, and the score decides ties. The relative violation of a candidate is its largest violation
-        divided by the limit (by 1 if the limit is 0).
+        During the search, if no candidate satisfies every constraint. The candidate with the smallest
+        relative violation then wins, and the score decides ties. The relative violation of a candidate is its
+        largest violation divided by the limit (by 1 if the limit is 0).
 
     See Also
     --------
@@ -132,8 +132,8 @@ class RefitBest:
     def _warn(self, least: float) -> None:
         limits = ", ".join(map(str, self.constraints))
         warn_user(
-            f"no candidate satisfies {limits}; the one with the smallest relative violation, {least:.3g}, is "
-            "chosen.",
+            f"no candidate satisfies {limits}; the candidate with the smallest relative violation, "
+            f"{least:.3g}, is chosen.",
             ConstraintWarning,
         )
 

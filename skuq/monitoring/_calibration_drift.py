@@ -19,19 +19,21 @@ METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 
 
 def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
-    r"""Return the calibration of a model in each period, and flag periods without calibration.
+    r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
     The rows of each hour, day or month are accumulated separately. The table has coverage, width, score and
     uniformity of the PIT of each period. The probability that a calibrated model has any flag in the table is
-    at most `false_alarm`. Separate tests of each period would flag some periods by chance, and more periods
-    in a longer table. The table is retrospective. `CoverageMonitor` gives alarms as rows arrive.
+    at most `false_alarm`. Separate tests of each period would flag some periods by chance, and the number of
+    such periods would grow with the table. The table describes past periods. `CoverageMonitor` gives alarms
+    as rows arrive.
 
     Parameters
     ----------
     periods : mapping of label to MetricAccumulator
-        Accumulated rows of each period, in the order of time, all with the same `coverage`. Each accumulator
-        needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which are among
-        the defaults. Forecasts with atoms have no log score and need ``MetricAccumulator("crps", "mpiw")``.
+        Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
+        accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
+        are among the defaults. Forecasts with atoms have no log score and need ``MetricAccumulator("crps",
+        "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
 
@@ -67,8 +69,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     Notes
     -----
     The test of coverage is a two-sided binomial test with the intervals of Clopper and Pearson. The test of
-    the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both are valid for any number of
-    rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
+    the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both tests are valid for any
+    number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
 
     Forecasts with atoms (point masses), such as counts or an `Empirical` distribution, have central intervals
     that cover more than nominal if calibrated. The test of coverage is then one-sided against low coverage,
@@ -128,7 +130,7 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
     if not isinstance(periods, Mapping):
         raise TypeError(
             f"`periods` must be a mapping of labels to accumulators, got {type(periods).__name__}. Pass a "
-            "dictionary in the order of time."
+            "dictionary in chronological order."
         )
     if not periods:
         raise ValueError("`periods` must hold at least one period, got none.")

@@ -63,12 +63,13 @@ class CoverageMonitor:
 
     is a supermartingale under the null hypothesis that each row has a conditional probability of a miss of at
     most p. Possible changes are 256 rows apart. The e-value is the mean of these ratios, with weight
-    :math:`1 / (j (j + 1))` for the j-th change [1]_, and also a supermartingale. By Ville's inequality,
-    the probability that it ever exceeds 1 / a is at most a. The two-sided e-value is the mean of both
+    :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is also a supermartingale. By Ville's
+    inequality, the probability that the e-value ever exceeds 1 / a is at most a. The two-sided e-value is the
+    mean of both
     one-sided e-values. The test detects a coverage of 85 % instead of 90 % after a median of about 600 rows
-    if it is present from the start, and after about 1300 rows if it follows 10 000 rows with nominal
-    coverage. The time of an update is proportional to its rows, and to the number of all previous rows over
-    256.
+    if the coverage is low from the start. If the low coverage follows 10 000 rows with nominal coverage, the
+    test detects it after about 1300 rows. The time of an update is proportional to its rows, and to the
+    number of all previous rows over 256.
 
     References
     ----------
@@ -108,7 +109,7 @@ class CoverageMonitor:
         return f"CoverageMonitor({self.coverage}, {state})"
 
     def update(self, y: ArrayLike, y_pred: Any) -> Self:
-        """Add targets and their intervals in the order of time.
+        """Add targets and their intervals in chronological order.
 
         Parameters
         ----------

@@ -20,9 +20,9 @@ from skuq.neural._training.trainer import TrainedFit
 class BootstrapNetRegressor(BaseNeuralRegressor):
     r"""Bootstrap ensemble of networks trained by squared errors, with one noise variance.
 
-    Estimates the uncertainty of the mean, and the error of a prediction if the noise is the same everywhere.
-    Prefer `DeepEnsembleRegressor` if the noise varies with x, and `BootstrapRegressor` for regressors other
-    than networks.
+    The regressor estimates the uncertainty of the mean. If the noise is the same everywhere, it also
+    estimates the error of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x, and
+    `BootstrapRegressor` for regressors other than networks.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     Notes
     -----
     Let :math:`f_m(x)` be the predictions of the members and :math:`\hat f(x)` their mean. The epistemic
-    variance is :math:`\sigma_\omega^2(x) = \sum_m (f_m - \hat f)^2 / (M - 1)`. The noise variance [1]_ [2]_,
-    equation 9, is
+    variance is :math:`\sigma_\omega^2(x) = \sum_m (f_m - \hat f)^2 / (M - 1)`. The noise variance (equation 9
+    of [2]_, see also [1]_) is
 
     .. math:: \hat\sigma^2 = \frac{1}{N} \sum_j
        \max\left((y_j - \hat f(x_j))^2 - \sigma_\omega^2(x_j), 0\right)
@@ -133,9 +133,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. Division by M alone would
     assume independent members, but all members learn from the same data. In the simulation of [2]_, section
     5.2, the mean varied by 0.0213 between data sets. At nominal 90 %, "member" estimated 0.048, and the
-    confidence intervals covered the true function in 99.6 % of the cases. "mean" estimated 0.0214 and covered
-    75 %; the other misses are due to the bias of the networks. Division by M estimated 0.007 and covered 37
-    %.
+    confidence intervals covered the true function in 99.6 % of the cases. "mean" estimated 0.0214, and the
+    intervals covered 75 %; the other misses are due to the bias of the networks. Division by M estimated
+    0.007, and the intervals covered 37 %.
 
     If the noise varies with x, the distribution is over-confident at large noise, with and without
     calibration. It is also over-confident far from the training rows, where the members differ less than

@@ -195,9 +195,9 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         r"""Return the entropy of each forecast and its aleatoric and epistemic parts.
 
         For members with probabilities :math:`p_m` and mean :math:`\bar p`, the total is the entropy
-        :math:`H(\bar p)`, and the aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is their
-        difference, the mutual information of class and member: 0 if all members agree. The total also
-        increases with the overlap of classes; only the epistemic part decreases with more rows.
+        :math:`H(\bar p)`, and the aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is the
+        difference of the two, the mutual information of class and member. It is 0 if all members agree. The
+        total also increases with the overlap of classes; only the epistemic part decreases with more rows.
 
         Parameters
         ----------

@@ -22,9 +22,9 @@ from skuq.neural._training.trainer import TrainedFit
 class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with learned dropout rates.
 
-    Estimates the error of a prediction and its epistemic part at the cost of one network. The noise may vary
-    with x. Prefer `DeepEnsembleRegressor` if its cost is acceptable: its epistemic part is better. If the
-    noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
+    The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
+    noise may vary with x. Prefer `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic
+    part is better. If the noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
 
     Parameters
     ----------
@@ -113,12 +113,13 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     .. math:: \frac{1}{N} \sum_k \left( \frac{l^2 \lVert W_k \rVert^2}{2 (1 - p_k)}
        - K_k H(p_k) \right),
 
-    with the length scale l and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. It is half the loss of [1]_,
-    which doubles the likelihood. The epistemic part and the rates therefore decrease with more rows. Draws
-    have the temperature 0.1, and the rates start at 0.1. Their logits learn ten times as fast as weights; at
-    the rate of the weights, they still decrease at the end of training, and intervals are too wide. Features
-    are never dropped: with few features, dropping them makes the noise look large. With `module`, the penalty
-    applies to the last layer, and dropout layers inside the module apply in training only.
+    with the length scale l and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. This loss is half the loss of
+    [1]_, where the likelihood is doubled. The epistemic part and the rates therefore decrease with more rows.
+    Draws have the temperature 0.1, and the rates start at 0.1. The logits of the rates learn ten times as
+    fast as weights. At the learning rate of the weights, the rates still decrease at the end of training, and
+    intervals are too wide. Features are never dropped: with few features, dropping them makes the noise look
+    large. With `module`, the penalty applies to the last layer, and dropout layers inside the module apply in
+    training only.
 
     A draw is one network for all rows and all calls. The mean and the epistemic variance are the mean and
     variance of the draws' means. The noise variance is the mean of the draws' variances (algorithm 2 of

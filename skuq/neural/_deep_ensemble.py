@@ -21,9 +21,9 @@ _OUTPUTS = ("moments", "mixture", "members")
 class DeepEnsembleRegressor(BaseNeuralRegressor):
     r"""Calibrated ensemble of networks that predict mean and variance.
 
-    Estimates the error of a prediction and its epistemic part, which more data reduces. The noise may vary
-    with x, and the mean may be nonlinear. Prefer `PNNRegressor` if only one network is affordable, and
-    `BootstrapRegressor` for regressors other than networks.
+    The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
+    noise may vary with x, and the mean may be nonlinear. Prefer `PNNRegressor` if only one network is
+    affordable, and `BootstrapRegressor` for regressors other than networks.
 
     Parameters
     ----------
@@ -126,11 +126,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     most likely Student t distribution among all whose central interval has the width of conformal prediction.
 
     With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows, and after
-    many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, it contains no
-    noise and is always over-confident. It is also over-confident far from the training rows, where the
-    members differ less than their errors. With "oob", coverage holds in practice but has no guarantee,
-    because the same rows select the epoch and calibrate. "split" guarantees coverage for exchangeable rows,
-    with `bootstrap` and ``output="moments"``.
+    many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, the distribution
+    contains no noise and is always over-confident. Every distribution is over-confident far from the training
+    rows, where the members differ less than their errors. With "oob", coverage holds in practice but has no
+    guarantee, because the same rows select the epoch and calibrate. "split" guarantees coverage for
+    exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et
@@ -150,7 +150,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     Cost: all members are trained in one pass; 40 members take little more time than 2 networks that skorch
     trains one after the other. With `bootstrap`, `fit_transform` costs no more than `fit`, except for the few
     rows that fewer than two members left out. The default layers take 1.4 to 3.3 times as long as plain
-    layers, by the number of columns. From 257 columns, "auto" is 0 frequencies.
+    layers, depending on the number of columns. From 257 columns, "auto" means 0 frequencies.
 
     References
     ----------

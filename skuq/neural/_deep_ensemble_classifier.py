@@ -18,9 +18,10 @@ from skuq.neural._training.trainer import TrainedFit
 class DeepEnsembleClassifier(BaseNeuralClassifier):
     """Ensemble of networks that predict class probabilities, trained in one pass.
 
-    Predicts class probabilities and the epistemic part of their entropy, the disagreement of the members,
-    which more data reduces. Prefer `MCDropoutClassifier` if only one network is affordable.
-    `skuq.classifiers.ConformalClassifier` around this classifier predicts sets with guaranteed coverage.
+    The classifier predicts class probabilities and the epistemic part of their entropy. This part measures
+    the disagreement of the members, and more data reduces it. Prefer `MCDropoutClassifier` if only one
+    network is affordable. `skuq.classifiers.ConformalClassifier` around this classifier predicts sets with
+    guaranteed coverage.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ def fit_many(
 ) -> list[NetworkT]:
     """Fit many neural estimators, each on its own rows, in as few stacked trainings as possible.
 
-    Studies fit folds, candidates of a search, seeds, losses or simulations in one training, in a fraction of
-    the time of single fits. Estimators with equal parameters of networks and training are trained together;
-    losses, learning rates and random states may differ.
+    Use this function to fit folds, candidates of a search, seeds, losses or simulations in one training. The
+    training takes a fraction of the time of single fits. Estimators with equal parameters of networks and
+    training are trained together; losses, learning rates and random states may differ.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def fit_many(
     TypeError
         If an estimator is not of `skuq.neural`, or is a `ProbabilisticNet`.
     ValueError
-        If the numbers of row sets and estimators differ, or the lengths of X, y and weights.
+        If the numbers of row sets and estimators differ, or if the lengths of X, y and weights differ.
 
     See Also
     --------

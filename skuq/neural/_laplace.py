@@ -24,9 +24,9 @@ from skuq.neural._training.trainer import TrainedFit
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     r"""Network trained by squared errors, with a normal posterior of the last layer's weights.
 
-    Estimates the error of a prediction at the cost of one plain network: posterior, prior and noise have
-    closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the noise varies, or if
-    the uncertainty of the hidden layers matters.
+    The regressor estimates the error of a prediction at the cost of one plain network, because posterior,
+    prior and noise have closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the
+    noise varies, or if the uncertainty of the hidden layers matters.
 
     Parameters
     ----------

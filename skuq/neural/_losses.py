@@ -137,8 +137,9 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. The sharpest score near a good fit. It becomes over-confident on targets that are
-    not standardized and after long training; the estimators of this module standardize and select an epoch.
+    The smaller the better. Near a good fit, this score is the sharpest. Networks become over-confident by
+    this score on targets that are not standardized, and after long training. The estimators of this module
+    therefore standardize the target and select an epoch.
 
     See Also
     --------
@@ -166,7 +167,8 @@ class BetaNLLLoss(Loss):
     r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, without the gradient of the weight [1]_.
 
     The smaller the better. The plain likelihood hardly learns the mean at large predicted noise. With
-    ``beta=1`` the mean is learned as by squared errors, with ``beta=0`` as by the likelihood.
+    ``beta=1``, the mean is learned as with squared errors. With ``beta=0``, the mean is learned as with the
+    likelihood.
 
     Parameters
     ----------
@@ -240,7 +242,8 @@ class _ScaleLoss(Loss):
 class CRPSLoss(_ScaleLoss):
     """Continuous ranked probability score of the normal distribution, in closed form.
 
-    The smaller the better, in units of the target. Robust: the cost of an outlier is linear in its distance.
+    The smaller the better, in units of the target. The score is robust: the cost of an outlier is linear in
+    its distance.
 
     See Also
     --------
@@ -369,7 +372,8 @@ class IntervalLoss(_ScaleLoss):
 class SquaredErrorLoss(Loss):
     """Squared error of the mean, without a variance.
 
-    The smaller the better. For ensembles of networks whose only spread is the spread of their means.
+    The smaller the better. Use this loss for ensembles of networks whose only spread is the spread of their
+    means.
 
     See Also
     --------

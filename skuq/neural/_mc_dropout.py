@@ -23,9 +23,9 @@ from skuq.neural._training.trainer import TrainedFit
 class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout in training and prediction, and one learned noise variance.
 
-    Estimates the error of a prediction and its epistemic part at the cost of one network. The noise is the
-    same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x, and `DeepEnsembleRegressor`
-    if its cost is acceptable: its epistemic part is better.
+    The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
+    noise is the same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x, and
+    `DeepEnsembleRegressor` if its cost is acceptable: its epistemic part is better.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
-        Whether dropout applies to the last hidden layer only. It is faster and has far less spread. Not used
-        with `module`.
+        Whether dropout applies to the last hidden layer only. Dropout of the last layer is faster and has far
+        less spread. Not used with `module`.
     n_draws : int, default=200
         Number of networks or functions drawn from the posterior. At least 2.
     output : {"moments", "members"}, default="moments"
@@ -122,15 +122,15 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     With ``output="members"`` and ``calibration=None``, the distribution contains no noise and is always
     over-confident: intervals of 95 % by the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 %
-    with `last_layer`. With ``calibration=None``, it is over-confident at low rates, with `last_layer` and on
-    small data, because the noise is learned from residuals of training rows. It is also over-confident far
-    from the training rows, and, if the noise varies with x, at large noise. Confidence intervals depend on
-    the rate and do not become narrower with more rows. ``keep_best=False`` guarantees coverage for
-    exchangeable rows, because calibration rows are held out of training. With `keep_best`, the network with
-    all units is scored.
+    with `last_layer`. With ``calibration=None``, the distribution is over-confident at low rates, with
+    `last_layer` and on small data, because the noise is learned from residuals of training rows. The
+    distribution is also over-confident far from the training rows. If the noise varies with x, it is
+    over-confident at large noise. Confidence intervals depend on the rate and do not become narrower with
+    more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because calibration rows are
+    held out of training. With `keep_best`, the network with all units is scored.
 
     Settings of the literature: ``output="members", calibration=None`` is the dropout of Kompa et al. [2]_.
-    With ``last_layer=True`` it is their last-layer dropout.
+    With ``last_layer=True``, these settings are the last-layer dropout of Kompa et al.
 
     ``sample_weight`` counts repetitions and weights the losses.
 

@@ -18,8 +18,9 @@ from skuq.neural._training.trainer import TrainedFit
 class PNNRegressor(BaseNeuralRegressor):
     """One network that predicts mean and variance, calibrated on held-out rows.
 
-    Estimates the error of a prediction at the cost of one network. The noise may vary with x. Prefer
-    `DeepEnsembleRegressor` if its cost is acceptable: its mean has a smaller error, and it holds out no rows.
+    The regressor estimates the error of a prediction at the cost of one network. The noise may vary with x.
+    Prefer `DeepEnsembleRegressor` if its cost is acceptable. The mean of the ensemble has a smaller error,
+    and the ensemble holds out no rows.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class PNNRegressor(BaseNeuralRegressor):
 
     Notes
     -----
-    One network cannot separate epistemic uncertainty from noise: `epistemic` raises.
+    One network cannot separate epistemic uncertainty from noise, so `epistemic` raises an error.
 
     The default of `keep_best` is the CRPS, because the likelihood of a single network is best before the
     network has learned the mean.

@@ -78,9 +78,9 @@ class ProbabilisticNet(NeuralNetRegressor):
     """Skorch net that predicts a normal distribution, for users of skorch with their own module.
 
     The net accepts float64 features and a one-dimensional target, trains by any loss of skuq, and works
-    wherever skuq accepts an estimator. Prefer `PNNRegressor` unless skorch is required: it standardizes X and
-    y, selects the best epoch and passes the checks of scikit-learn. Put this net into a pipeline behind a
-    StandardScaler, and into a TransformedTargetRegressor.
+    wherever skuq accepts an estimator. Prefer `PNNRegressor` unless skorch is required: `PNNRegressor`
+    standardizes X and y, selects the best epoch and passes the checks of scikit-learn. Put this net into a
+    pipeline behind a StandardScaler, and into a TransformedTargetRegressor.
 
     Parameters
     ----------

@@ -79,10 +79,10 @@ class TakeSnapshots(Callback):
 class SWARegressor(BaseNeuralRegressor):
     """One network and its snapshots along further training at a constant rate: a cheap ensemble.
 
-    Estimates the error of a prediction for little more than the training of one plain network. Stochastic
-    weight averaging (SWA) visits weights that fit about equally well. The noise is the same for all x. Prefer
-    `DeepEnsembleRegressor` if the noise varies, or if several networks are affordable: snapshots of one
-    training differ less than independent networks.
+    The regressor estimates the error of a prediction. It costs little more than the training of one plain
+    network. Stochastic weight averaging (SWA) visits weights that fit about equally well. The noise is the
+    same for all x. Prefer `DeepEnsembleRegressor` if the noise varies, or if several networks are affordable:
+    snapshots of one training differ less than independent networks.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class SWARegressor(BaseNeuralRegressor):
     -----
     The mean and the epistemic variance of a row are the mean and variance of the snapshots' predictions. The
     noise maximizes the likelihood of the held-out rows, given the epistemic variance. With
-    ``calibration=None``, it maximizes the likelihood of the training rows and is too small.
+    ``calibration=None``, the noise maximizes the likelihood of the training rows and is too small.
 
     SWA-Gaussian [2]_ fits a normal distribution to the snapshots and samples from it; this class uses the
     snapshots.
@@ -181,7 +181,7 @@ class SWARegressor(BaseNeuralRegressor):
     The distribution is over-confident with ``calibration=None`` (intervals of 95 % covered 58 to 79 % on 500
     to 1000 rows). It is also over-confident far from the training rows, with and without calibration, where
     the snapshots differ less than their errors. The held-out rows choose the noise, the scale and the tails,
-    so that coverage has no strict guarantee; they are used for nothing else.
+    so that coverage has no strict guarantee. The held-out rows have no other use.
 
     ``sample_weight`` counts repetitions and weights the losses.
 

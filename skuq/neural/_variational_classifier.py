@@ -23,9 +23,10 @@ _RATES = {False: 1e-2, True: 3e-3}
 class VariationalClassifier(BaseNeuralClassifier):
     """Network with normally distributed weights that predicts class probabilities (variational inference).
 
-    Predicts class probabilities and the epistemic part of their entropy. The probabilities are more diffuse
-    than the probabilities of ensembles and dropout: less accurate on rows like the training rows, and far
-    less over-confident on other rows. Prefer `DeepEnsembleClassifier` if new rows are like the training rows.
+    The classifier predicts class probabilities and the epistemic part of their entropy. The probabilities are
+    more diffuse than the probabilities of ensembles and dropout. They are less accurate on rows like the
+    training rows, and far less over-confident on other rows. Prefer `DeepEnsembleClassifier` if new rows are
+    like the training rows.
 
     Parameters
     ----------

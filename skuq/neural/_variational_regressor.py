@@ -41,8 +41,8 @@ _RATES = {False: 1e-2, True: 3e-3}
 class VariationalRegressor(BaseNeuralRegressor):
     """Network with normally distributed weights and a learned noise variance (variational inference).
 
-    Estimates the error of a prediction and its epistemic part, which more data reduces. Its prediction
-    intervals are hardly over-confident on few rows. The noise is the same for all x. Prefer
+    The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
+    prediction intervals are hardly over-confident on few rows. The noise is the same for all x. Prefer
     `DeepEnsembleRegressor` if the noise varies or with enough rows: its intervals are narrower.
 
     Parameters

@@ -84,7 +84,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         tested exactly once.
     random_state : int, RandomState instance or None, default=None
         Seed of folds, split and targets, and of regressors without a seed; an integer makes results
-        reproducible. None is drawn once, in `fit`.
+        reproducible. None draws a seed once, in `fit`.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     Notes
     -----
     All simulations have the features of the data set, because the dependence of features is difficult to
-    simulate. A forest is a step function, which smooth models estimate with a bias. Their confidence
-    intervals then have low coverage because of ``bias``, for any width. Compare the width of intervals with
+    simulate. A forest is a step function, which smooth models estimate with a bias. Because of this ``bias``,
+    confidence intervals of smooth models have low coverage at any width. Compare the width of intervals with
     the width of the true intervals.
 
     The standard deviation of the noise is at least a millionth of the root mean squared residual.

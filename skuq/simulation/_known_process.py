@@ -37,7 +37,7 @@ class KnownProcess(ConstructedProcess):
         Whether all training sets have the same features and differ in the targets only, as in definition 1
         of [1]_. If False, each training set has new features.
     random_state : int, RandomState instance or None, default=None
-        Seed of the data; an integer makes results reproducible. None is drawn once, at construction.
+        Seed of the data; an integer makes results reproducible. None draws a seed once, at construction.
 
     Attributes
     ----------

@@ -194,11 +194,11 @@ class PointwiseCoverage:
         Returns
         -------
         table : DataFrame
-            Table with the index kind and coverage. The columns are ``brier``, ``standard_error`` of the Brier
-            score, ``perfect_brier``, the expected score of perfect intervals (c(1 - c) / S for confidence
-            intervals and 0 for prediction intervals), ``mean_coverage``, ``min_coverage`` and
-            ``max_coverage`` over the rows, ``width``, and ``true_width``, the width of the central interval
-            of the truth. Unknown values are NaN.
+            Table with the index kind and coverage. ``brier``: Brier score; ``standard_error``: standard error
+            of the Brier score; ``perfect_brier``: expected Brier score of perfect intervals (c(1 - c) / S for
+            confidence intervals and 0 for prediction intervals); ``mean_coverage``, ``min_coverage``,
+            ``max_coverage``: coverage over the rows; ``width``: mean width; ``true_width``: width of the
+            central interval of the truth. Unknown values are NaN.
         """
         n_resamples = check_integer(n_resamples, "n_resamples", minimum=2)
         rng = check_random_state(random_state)
@@ -259,7 +259,7 @@ class PointwiseCoverage:
             Table with the index of ``X_test`` if it is a DataFrame. Columns are ``picf``,
             ``prediction_width``, ``cicf`` and ``confidence_width``, followed by ``bias``, ``spread`` and
             ``claimed_spread``. For several coverages, the name of a column contains the coverage, such as
-            ``picf_0.8``. Columns without values are missing.
+            ``picf_0.8``. Columns without values are left out.
         """
         columns: dict[str, FloatArray] = {}
         for kind, level, covered, width in self._intervals():

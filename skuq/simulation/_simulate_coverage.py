@@ -55,9 +55,10 @@ def simulate_coverage(
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
         Whether to compute confidence intervals, the intervals of the epistemic part. "auto" computes them
-        if the first distribution separates the two parts. True raises an error if it does not.
+        if the first distribution separates the two parts. True raises an error if the distribution does not
+        separate them.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Results do not depend on it.
+        Number of jobs that run in parallel. Results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the training; an integer makes results reproducible. The data depend on the seed of the
         process.
@@ -87,8 +88,8 @@ def simulate_coverage(
     Notes
     -----
     Each simulation sets every ``random_state`` of the estimator and of its parts, including integers,
-    because the randomness of training would count as bias if all simulations had one seed. A splitter with
-    a seed keeps it. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations
+    because the randomness of training would count as bias if all simulations had one seed. A splitter with a
+    seed keeps this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations
     therefore equal a study of 20 simulations, and two estimators with one process get the same data. Each
     warning is given once for all simulations.
 

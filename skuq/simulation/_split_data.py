@@ -30,7 +30,7 @@ class SplitData(ConstructedProcess):
     n_test : int
         Number of test rows.
     random_state : int, RandomState instance or None, default=None
-        Seed of the split; an integer makes results reproducible. None is drawn once, at construction.
+        Seed of the split; an integer makes results reproducible. None draws a seed once, at construction.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class SplitData(ConstructedProcess):
 
     Notes
     -----
-    This is the third proposal of [1]_, section 4. Whether an interval covers the one target of a row does not
-    determine the probability of coverage: perfect 90 % intervals have a Brier score of about 0.09 over such
-    rows. `PointwiseCoverage.picf` and its score therefore raise an error.
+    The method is the third proposal of [1]_, section 4. Whether an interval covers the one target of a row
+    does not determine the probability of coverage: perfect 90 % intervals have a Brier score of about 0.09
+    over such rows. `PointwiseCoverage.picf` and its score therefore raise an error.
     ``result.prediction_coverages.mean(axis=0)`` is the share of simulations that cover each target.
 
     References

@@ -232,7 +232,7 @@ def test_draws_follow_the_average_of_the_maps():
         (([1.0, 1.0, 1.0], 1.0, 0.0), ValueError, r"`a` must be a number or have shape \(2,\) or \(2, k\)"),
         ((np.ones((2, 0)), 1.0, 0.0), ValueError, "`a` must be a number or have shape"),
         ((np.ones((2, 1, 1)), 1.0, 0.0), ValueError, "`a` must be a number or have shape"),
-        ((np.ones((2, 3)), np.ones((2, 2)), 0.0), ValueError, "must have one column or equally many"),
+        ((np.ones((2, 3)), np.ones((2, 2)), 0.0), ValueError, "must have one column or the same number"),
         ((["x", "y"], 1.0, 0.0), TypeError, "`a` must hold real numbers"),
         ((1.0, 1.0, 0.0, [1.0, 1.0]), ValueError, "`weights` must have shape"),
         ((np.ones((2, 2)), 1.0, 0.0, [-1.0, 2.0]), ValueError, "`weights` must be non-negative"),

@@ -1,8 +1,8 @@
 """Beta calibration maps of probability levels, averaged over k maps per row, and their inverse.
 
 In log odds t of the level, a map is a log F - b log(1 - F) + c with log F = -log(1 + exp(-t)) and
-log(1 - F) = -log(1 + exp(t)). The map increases with slope a far below 0 and slope b far above 0. Between
-these two lines it differs from them by at most max(a, b) log 2.
+log(1 - F) = -log(1 + exp(t)). The map increases with slope a far below 0 and slope b far above 0. The map
+differs from the nearer of these two lines by at most max(a, b) log 2.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def uncertainty_report(
     """Return all metrics of a forecast with their meaning.
 
     Calibration errors of a perfect forecast are also positive, and they are larger on fewer rows. The report
-    therefore compares each value with the value for targets drawn from the forecasts themselves. It also has
-    a bootstrap interval of each value, and a sentence that explains the value.
+    therefore compares each value with the value for targets drawn from the forecasts themselves. The report
+    also has a bootstrap interval of each value, and a sentence that explains the value.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def uncertainty_report(
         Metrics of skuq, by abbreviation or function. None means all metrics without required arguments and X.
         For a metric of your own, call `bootstrap_interval`.
     options : mapping of str to mapping, default=None
-        Options by abbreviation. The report includes metrics with required options if these are given:
-        ``options={"crpss": {"y_train": y_train}}``.
+        Options by abbreviation. The report includes a metric with required options only if the options are
+        given: ``options={"crpss": {"y_train": y_train}}``.
     n_resamples : int, default=300
         Number of bootstrap resamples for the intervals; 0 omits the intervals.
     n_simulations : int, default=100

@@ -34,9 +34,9 @@ def accumulate(
 ) -> Delayed:
     """Accumulate the metrics of the rows of a dask collection, partition by partition.
 
-    Evaluates forecasts that are distributed over several machines or exceed the memory. One task reads and
-    accumulates each partition. The accumulators, of about a megabyte or less, are merged in a tree. The
-    result gives metrics, curves and the report of all rows.
+    The function evaluates forecasts that are distributed over several machines or do not fit into memory. One
+    task reads and accumulates each partition. The accumulators, of about a megabyte or less, are merged in a
+    tree. The result gives metrics, curves and the report of all rows.
 
     Parameters
     ----------

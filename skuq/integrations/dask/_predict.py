@@ -38,7 +38,7 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     See Also
     --------
-    accumulate : Metrics of forecasts, also of any distribution, by a function of a partition.
+    accumulate : Metrics of forecasts. A function of a partition can return forecasts of any distribution.
 
     Examples
     --------

@@ -104,8 +104,8 @@ def metric(
 
     Notes
     -----
-    Prefer the CRPS as a loss. FLAML's search compares losses by ratios, which fails for losses that may be
-    negative, such as the negative log-likelihood.
+    Prefer the CRPS as a loss. FLAML's search compares losses by ratios. Ratios are not meaningful for losses
+    that may be negative, such as the negative log-likelihood.
 
     A trial that violates a constraint has a loss of at least 1e100 and ranks after all trials without
     violation. Among trials with violations, the smallest relative violation wins, as in

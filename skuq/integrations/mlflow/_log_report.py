@@ -37,8 +37,9 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     -----
     Each metric is logged under its abbreviation, such as ``"crps"``, and the bounds of its interval as
     ``"crps_low"`` and ``"crps_high"``. With several models the names are ``"<model>/crps"``. NaN values, such
-    as intervals that were not computed, are skipped. The artifact ``uncertainty_report.txt`` holds the whole
-    report, ``uncertainty_report.csv`` the table. MLflow starts a run if none is active.
+    as intervals that were not computed, are skipped. The artifact ``uncertainty_report.txt`` contains the
+    whole report, and the artifact ``uncertainty_report.csv`` contains the table. MLflow starts a run if none
+    is active.
 
     Examples
     --------

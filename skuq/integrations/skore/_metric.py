@@ -35,8 +35,8 @@ def metric(scorer: Any) -> Metric:
     Returns
     -------
     metric : callable
-        ``metric(estimator, X, y)`` returns the scorer's value; higher is better. It has the scorer's name.
-        Argument of ``report.metrics.add`` of an ``EstimatorReport``, a ``CrossValidationReport`` or a
+        ``metric(estimator, X, y)`` returns the scorer's value; higher is better. The metric has the scorer's
+        name. Pass it to ``report.metrics.add`` of an ``EstimatorReport``, a ``CrossValidationReport`` or a
         ``ComparisonReport``.
 
     Raises

@@ -28,7 +28,7 @@ class CharacteristicsComparison:
     models : DataFrame
         One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
         model is the narrowest. Ties up to rounding count for the first model, and miss rates that no model
-        reaches count for none. "dominated_by": the models that dominate it, separated by commas.
+        reaches count for none. "dominated_by": the models that dominate this model, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
         "miss_rate_high", in decreasing order of miss rates.
@@ -53,8 +53,8 @@ def compare_characteristics_curves(
     """Return the areas, the Pareto front and the dominated models of several curves.
 
     The comparison shows whether one model has a better trade-off of width and misses at all miss rates. A
-    model is dominated if another model's bands are nowhere wider and somewhere narrower at the same miss
-    rate.
+    model is dominated if another model's bands are never wider at the same miss rate, and are narrower at
+    some miss rates.
 
     Parameters
     ----------
@@ -66,8 +66,9 @@ def compare_characteristics_curves(
     Returns
     -------
     comparison : CharacteristicsComparison
-        ``models`` has one row per model: area, share of the miss rates at which it is best, and the models
-        that dominate it. ``front`` has the narrowest model on each interval of miss rates.
+        ``models`` has one row per model, with the area, the share of the miss rates at which the model is
+        best, and the models that dominate it. ``front`` has the narrowest model on each interval of miss
+        rates.
 
     See Also
     --------

@@ -217,8 +217,8 @@ class UncertaintyCharacteristicsCurve:
         -----
         With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha),
         2 (1 + alpha) / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled
-        by k. Remark 3 of Navratil et al. (2023) names the miss rate and another c, for which this does not
-        hold.
+        by k. Remark 3 of Navratil et al. (2023) names the miss rate and another c, for which this equality
+        does not hold.
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
@@ -256,9 +256,10 @@ class UncertaintyCharacteristicsCurve:
             Part of the curve with x or y in a closed range; pass at most one of the two. The area lies
             between this part and the abscissa. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-            Integral of the curve; sum of eq. 14 with the value at the right end; straight lines between the
-            corners; or the rule of the package UQ360, straight lines from the first critical point on, with
-            limits moved to the nearest critical points.
+            "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, with the value at the
+            right end. "trapezoid" uses straight lines between the corners. "uq360" is the rule of the package
+            UQ360: it uses straight lines from the first critical point on, and moves the limits to the
+            nearest critical points.
         normalize : "std", float or None, default=None
             Unit of all axes except the miss rate: standard deviation of the targets, or a number. Ranges have
             the same unit. None and constant targets keep the units of y.
@@ -328,9 +329,9 @@ def uncertainty_characteristics_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     bands : {"std", "constant"} or float, default="std"
-        Bands of a distribution: "std" is one standard deviation to either side of the mean, "constant" is the
+        Bands of a distribution. "std" is one standard deviation to either side of the mean. "constant" is the
         same band for every row, the null reference of the paper. A number is the coverage of the central
-        interval, whose bands start from the median and may be asymmetric. Bounds are used directly or with
+        interval; its bands start from the median and may be asymmetric. For bounds, leave `bands` out or pass
         "constant".
     point : array-like of shape (n,), default=None
         Point predictions inside the bounds, from which the bands start. None means the mean, the median, or

@@ -146,8 +146,8 @@ def auucc_loss(
     bands. A common factor of all bands does not change the area, so it does not measure calibration.
 
     The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
-    example). The area of excess and deficit and partial areas of few misses (``y_range=(0, 0.2)``) are closer
-    to proper. Select by `crps_loss`.
+    example). The area of excess and deficit is closer to a proper score. Partial areas of few misses
+    (``y_range=(0, 0.2)``) are closer, too. Select by `crps_loss`.
 
     Parameters
     ----------
@@ -165,8 +165,9 @@ def auucc_loss(
     x_range, y_range : pair of float, default=None
         Range of x or y for a partial area, cut exactly; pass at most one.
     rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-        Integral of the curve, sum of eq. 14 of [1]_, straight lines between corners, or the rule of the
-        package UQ360; see `UncertaintyCharacteristicsCurve.area`.
+        "exact" is the integral of the curve, "rectangle" the sum of eq. 14 of [1]_. "trapezoid" uses straight
+        lines between corners. "uq360" is the rule of the package UQ360; see
+        `UncertaintyCharacteristicsCurve.area`.
     normalize : "std", float or None, default=None
         Unit of all axes except the miss rate: standard deviation of the targets (UQ360), a number, or the
         units of y.
@@ -193,8 +194,9 @@ def auucc_loss(
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
     The exact area is the mean over the rows of the bandwidth at their critical scales (proposition 1), in
-    O(n) time. Other options need one sort, O(n log n). Compared with the exact area, the sum of eq. 14 is
-    smaller by the largest bandwidth over n, and the trapezoid rule by half of this.
+    O(n) time. Other options need one sort, O(n log n). The sum of eq. 14 is smaller than the exact area by
+    the largest bandwidth divided by n. The result of the trapezoid rule is smaller than the exact area by
+    half of this amount.
 
     References
     ----------
@@ -301,8 +303,8 @@ def auucc_gain_score(
     Returns
     -------
     gain : float
-        A fraction, at most 1, and 0 for constant bands. If a row has an error but a sigma of 0, minus
-        infinity, or -1 with ``denominator="model"``. If all errors are 0, the gain is 0.
+        A fraction, at most 1, and 0 for constant bands. If a row has an error but a sigma of 0, the gain is
+        minus infinity, or -1 with ``denominator="model"``. If all errors are 0, the gain is 0.
 
     See Also
     --------

@@ -89,7 +89,7 @@ class MetricAccumulator:
     has_atoms : bool
         Whether a forecast so far has atoms (point masses). Its central interval may cover more than nominal.
     exact : dict of str to bool
-        Whether each metric equals the metric of all rows up to rounding. The others use a histogram.
+        Whether each metric equals the metric of all rows up to rounding. Other metrics use a histogram.
 
     Raises
     ------
@@ -114,10 +114,10 @@ class MetricAccumulator:
     straight lines between ``1 / accuracy`` levels, with an error below ``accuracy / 2``.
 
     The state takes about 1 MB if standard deviations and errors span six orders of magnitude, for any number
-    of rows, and most of it is for QCE. The time is O(n). All metrics and curves of normal forecasts take
-    about 1 s per million rows, fewer metrics less. Each update also takes some milliseconds, so blocks
-    should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest at their own levels, without
-    evaluation of a distribution: ``MetricAccumulator("pinball", "mace", levels=levels,
+    of rows. QCE needs most of this memory. The time is O(n). All metrics and curves of normal forecasts take
+    about 1 s per million rows, and fewer metrics take less time. Each update also takes some milliseconds, so
+    blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest at their own levels,
+    without evaluation of a distribution: ``MetricAccumulator("pinball", "mace", levels=levels,
     curves=["calibration"])``.
 
     Examples

@@ -41,7 +41,8 @@ class MemberRows:
 def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
     """Return the number of batches per epoch, and the rows per batch, equal for all batches.
 
-    A smaller batch would take a wild step. Each epoch leaves out a few other rows.
+    The gradient of a smaller batch would be too noisy. Each epoch leaves out a few rows, which differ between
+    epochs.
     """
     n_batches = max(1, round(n_rows / batch_size))
     return n_batches, n_rows // n_batches
