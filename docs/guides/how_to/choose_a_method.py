@@ -82,7 +82,8 @@ X = rng.uniform(0, 3, size=(600, 2))
 y = X[:, 0] + 0.3 * X[:, 1] * rng.standard_normal(600)
 X, X_new, y, y_new = X[:300], X[300:], y[:300], y[300:]
 
-# %% This example compares five methods with linear models, so that only the methods
+# %%
+# This example compares five methods with linear models, so that only the methods
 # differ. For ``Ridge``, ``UncertaintyRegressor`` uses
 # :class:`~skuq.regressors.ResidualRegressor`. ``LeastSquaresRegressor`` is itself a
 # linear model.
@@ -134,7 +135,8 @@ table = pd.DataFrame(
 )
 table.T.round(2)
 
-# %% The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
+# %%
+# The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
 # calibrates on 75 of the training rows. On average over calibration sets of this size,
 # its coverage is 0.8, with a standard deviation of 0.05. In the first three rows of the
 # table, the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic

@@ -68,7 +68,8 @@ scores = cross_val_score(
 )
 scores.round(3)
 
-# %% Metrics with a required argument have no predefined scorer.
+# %%
+# Metrics with a required argument have no predefined scorer.
 # :func:`~skuq.metrics.make_scorer` creates a scorer for such a metric. This code
 # creates scorers for the pinball loss of the 95 % quantile and for the CRPS skill
 # score, which is the relative reduction of the CRPS of climatology:

@@ -50,7 +50,8 @@ with parallel_config("dask"):
     search.fit(X, y)
 print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
-# %% skuq distributes only the outermost loop, here one task per candidate and fold.
+# %%
+# skuq distributes only the outermost loop, here one task per candidate and fold.
 # joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, even
 # inside tasks. By itself, the backend would therefore also distribute every fold of a
 # :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest. To avoid
@@ -89,9 +90,10 @@ scores = client.gather(tasks)
 best = candidates[int(np.argmax(scores))]
 print(best, np.round(scores, 3))
 
-# %% ``model`` has ``n_jobs=1``, because every worker already has a task. The data are
-# sent with each task. If the data are large, let the function read the data from a file
-# that all workers can access. For a search of several hours, use Optuna with a storage,
+# %%
+# ``model`` has ``n_jobs=1``, because every worker already has a task. The data are sent
+# with each task. If the data are large, let the function read the data from a file that
+# all workers can access. For a search of several hours, use Optuna with a storage,
 # which saves every finished trial. :doc:`/how-to/large_data` computes metrics on the
 # workers that store the rows.
 

@@ -72,9 +72,10 @@ test = paired_permutation_test(
 print("CRPS", [round(value, 3) for value in test.values])
 print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
-# %% The test swaps the two forecasts of each row at random, so the variation between
-# rows cancels. Do not compare the confidence intervals of the two models instead: in
-# the report of step 5, the intervals of the CRPS overlap, although the difference is
+# %%
+# The test swaps the two forecasts of each row at random, so the variation between rows
+# cancels. Do not compare the confidence intervals of the two models instead: in the
+# report of step 5, the intervals of the CRPS overlap, although the difference is
 # significant (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests
@@ -111,11 +112,12 @@ report = uncertainty_report(
 )
 report
 
-# %% The trees have the better ENCE, but worse values of both proper scores. Step 2
-# bases the decision on the CRPS, so the ENCE does not change the decision. The ENCE
-# indicates a deficiency of the spline model. The reliability diagram shows the
-# deficiency: the spline model predicts almost the same standard deviation for all rows,
-# while the errors of its bins differ widely.
+# %%
+# The trees have the better ENCE, but worse values of both proper scores. Step 2 bases
+# the decision on the CRPS, so the ENCE does not change the decision. The ENCE indicates
+# a deficiency of the spline model. The reliability diagram shows the deficiency: the
+# spline model predicts almost the same standard deviation for all rows, while the
+# errors of its bins differ widely.
 
 from skuq.displays import ReliabilityDisplay
 

@@ -183,7 +183,8 @@ for name, bounds in {
 table = pd.DataFrame(rows).T
 table.round(4)
 
-# %% All three models have nominal coverage on average. Calibration by group removes a
+# %%
+# All three models have nominal coverage on average. Calibration by group removes a
 # third of the error. Normalization by the predicted standard deviation removes four
 # fifths of the error, and the intervals are narrower on average.
 #

@@ -196,6 +196,7 @@ wide = X_new[:, 0] > 2
 widths = [np.ptp(bounds[rows], axis=1).mean() for rows in (~wide, wide)]
 print(f"coverage {coverage:.2f}, mean width {widths[0]:.1f} and {widths[1]:.1f}")
 
-# %% Groups, covariate shift and updates by ``partial_fit`` apply to this score as to
-# all others. A score with another form, such as the distance to a predicted interval,
+# %%
+# Groups, covariate shift and updates by ``partial_fit`` apply to this score as to all
+# others. A score with another form, such as the distance to a predicted interval,
 # requires a new class inside skuq: see :doc:`/development/contribute`.

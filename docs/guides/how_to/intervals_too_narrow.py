@@ -74,7 +74,8 @@ by_feature = conditional_coverage(
 )
 by_feature[["lower", "upper", "n", "coverage"]].round(2)
 
-# %% Coverage is too low in almost all bins. It is somewhat lower in the bin of the
+# %%
+# Coverage is too low in almost all bins. It is somewhat lower in the bin of the
 # smallest predicted widths, and much lower if the third feature is far from 0.
 #
 # 3. Distinguish bias, scale and shape
@@ -106,7 +107,8 @@ from skuq.metrics import reliability_table
 table = reliability_table(y[calibrating], dist, n_bins=4)
 table.assign(factor=table["rmse"] / table["rmv"]).round(2)
 
-# %% The factor depends on the predicted width. In the bin of the smallest predicted
+# %%
+# The factor depends on the predicted width. In the bin of the smallest predicted
 # widths, errors are 1.9 times as large as predicted. In the bin of the largest
 # predicted widths, they are 1.3 times as large as predicted. The reliability diagram
 # shows the same factors with more bins. Errors are above the diagonal everywhere, and
@@ -255,7 +257,8 @@ scaled, learned = (
 )
 pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
-# %% The coverage of the recalibrated model decreases with the distance, by nearly 20
+# %%
+# The coverage of the recalibrated model decreases with the distance, by nearly 20
 # percentage points. With the model of the noise, the coverage is between 87 % and 93 %
 # in all four bins:
 

@@ -100,7 +100,8 @@ lazy = accumulate(MetricAccumulator(*METRICS), frame, "y", ("loc", "scale"))
 on_dask = lazy.compute()
 print({name: round(value, 3) for name, value in on_dask.result().items()})
 
-# %% The predictions of a model for a dask collection are also a dask collection. Its
+# %%
+# The predictions of a model for a dask collection are also a dask collection. Its
 # columns are the mean and the standard deviation, or quantiles. ``to_parquet`` stores
 # the collection without loading it into memory.
 
@@ -134,7 +135,8 @@ def accumulate_on_ray(ray, path, groups):
     return functools.reduce(operator.add, parts)
 
 
-# %% On Spark, ``mapInPandas`` passes the rows of a partition, as frames, to a function
+# %%
+# On Spark, ``mapInPandas`` passes the rows of a partition, as frames, to a function
 # that returns a frame. The function below returns a frame of one row, which contains
 # the pickled accumulator. Load only pickles that your own workers made, because loading
 # a pickle can execute any code.

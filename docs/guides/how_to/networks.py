@@ -89,8 +89,9 @@ from skuq.metrics import prediction_interval_coverage
 coverage = prediction_interval_coverage(y_new, dist)
 round(coverage, 2)
 
-# %% The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the
-# mean. It is estimated from the disagreement of the networks, and its intervals are
+# %%
+# The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the mean.
+# It is estimated from the disagreement of the networks, and its intervals are
 # confidence intervals. ``dist.aleatoric()`` is the distribution of the noise.
 
 import pandas as pd
@@ -215,8 +216,9 @@ with_callback = DeepEnsembleRegressor(
 with_callback.fit(X, y)
 np.round(losses, 2)
 
-# %% A callback can also copy ``net.module_.state_dict()`` of an epoch. To predict with
-# the model of this epoch, load these weights into ``net_.module_`` of the fitted model.
+# %%
+# A callback can also copy ``net.module_.state_dict()`` of an epoch. To predict with the
+# model of this epoch, load these weights into ``net_.module_`` of the fitted model.
 # With this method, ``examples/neural/plot_training_curve.py`` plots calibration and
 # sharpness by epoch.
 #

@@ -47,11 +47,12 @@ search = GridSearchCV(
 search.fit(X, y)
 print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 
-# %% The plot shows the CRPS of all candidates. The CRPS is smallest with the two
-# relevant features. With two features, ``LinearRegression`` is better than
-# ``BayesianRidge``. For ``LinearRegression``, ``UncertaintyRegressor`` models the noise
-# as a function of X. For ``BayesianRidge``, it uses the distribution of the model,
-# which assumes constant noise.
+# %%
+# The plot shows the CRPS of all candidates. The CRPS is smallest with the two relevant
+# features. With two features, ``LinearRegression`` is better than ``BayesianRidge``.
+# For ``LinearRegression``, ``UncertaintyRegressor`` models the noise as a function of
+# X. For ``BayesianRidge``, it uses the distribution of the model, which assumes
+# constant noise.
 
 import matplotlib.pyplot as plt
 import pandas as pd

@@ -64,8 +64,9 @@ for name, model in models.items():
 noisy = pd.DataFrame(rows, index=noise).round(2)
 noisy
 
-# %% The coverage of both models decreases, but their widths do not show the decrease.
-# The coverage of the forest, which is more accurate, decreases more. The intervals of a
+# %%
+# The coverage of both models decreases, but their widths do not show the decrease. The
+# coverage of the forest, which is more accurate, decreases more. The intervals of a
 # Gaussian process widen for rows that differ from the training rows, and their coverage
 # decreases less: see :doc:`/replications/kompa-2021-shift`.
 #

@@ -102,7 +102,8 @@ dist.quantile([0.1, 0.5, 0.9])[:3].round(2)
 
 dist.cdf(1.0)[:3].round(2)
 
-# %% ``dist.interval(0.9)`` returns the same bounds as above. Only conformal methods may
+# %%
+# ``dist.interval(0.9)`` returns the same bounds as above. Only conformal methods may
 # return different bounds. The guarantee of a conformal method is valid for the bounds
 # of ``predict_interval``.
 #
@@ -215,8 +216,9 @@ display = CalibrationCurveDisplay.from_predictions(
     y_test, before, name="Trees", ax=display.ax_
 )
 
-# %% Recalibration also decreases the CRPS. The CRPS is then close to the CRPS of the
-# first model:
+# %%
+# Recalibration also decreases the CRPS. The CRPS is then close to the CRPS of the first
+# model:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
@@ -262,7 +264,8 @@ search = GridSearchCV(
 search.fit(X_train, y_train)
 print("CRPS with 1, 10, 100:", -search.cv_results_["mean_test_score"].round(3))
 
-# %% You can also search over regressors, with ``{"estimator": [BayesianRidge(),
+# %%
+# You can also search over regressors, with ``{"estimator": [BayesianRidge(),
 # forest]}``. Searches and pipelines of scikit-learn have no method ``predict_dist``.
 # For searches, pipelines and all other fitted estimators, use the function
 # :func:`~skuq.prediction.predict_dist`. It returns the distributions of the inner
