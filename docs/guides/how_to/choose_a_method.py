@@ -84,8 +84,9 @@ X, X_new, y, y_new = X[:300], X[300:], y[:300], y[300:]
 
 # %%
 # This example compares five methods with linear models, so that only the methods
-# differ. ``UncertaintyRegressor`` takes :class:`~skuq.regressors.ResidualRegressor` for
-# ``Ridge``; ``LeastSquaresRegressor`` is a linear model itself.
+# differ. For ``Ridge``, ``UncertaintyRegressor`` uses
+# :class:`~skuq.regressors.ResidualRegressor`. ``LeastSquaresRegressor`` is itself a
+# linear model.
 
 from sklearn.linear_model import QuantileRegressor, Ridge
 
@@ -135,51 +136,58 @@ table = pd.DataFrame(
 table.T.round(2)
 
 # %%
-# The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor`` calibrates
-# on 75 of the training rows: its coverage is 0.8 on average over calibration sets, with a
-# standard deviation of 0.05 for sets of this size. In the first three rows of the table,
-# the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic noise, and
-# so does ``BootstrapRegressor`` by default. Their intervals cover 80 % on average, but
-# are too wide for rows with little noise and too narrow for rows with much noise.
+# The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
+# calibrates on 75 of the training rows. On average over calibration sets of this size,
+# its coverage is 0.8, with a standard deviation of 0.05. In the first three rows of the
+# table, the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic
+# noise. By default, ``BootstrapRegressor`` assumes homoscedastic noise as well. The
+# intervals of these two methods cover 80 % on average, but are too wide for rows with
+# little noise and too narrow for rows with much noise.
 #
 # Random forests
 # --------------
 #
 # :class:`~skuq.regressors.ForestDistributionRegressor` uses the rows that each tree
-# leaves out, and needs one fit. We compared it on 21 data sets with forests of 100 trees,
-# two splits per set and up to 1500 training rows.
-# :class:`~skuq.regressors.ResidualRegressor` around the same forest needs 5.8 fits and a
-# scale model. Relative to this regressor, the CRPS is 0.95 (geometric mean; 0.63 to
-# 1.15). Relative to a quantile regression forest, it is 0.91 (0.65 to 1.01). The 90 %
-# intervals cover 87 to 94 % (90 % on average), and no set differs significantly from 90
-# %. Intervals of the quantile regression forest cover 68 to 97 %. Out-of-bag rows are
-# drawn at random. For groups or a time series, pass a splitter as ``cv`` of
+# leaves out, and needs one fit. We compared it on 21 data sets with forests of 100
+# trees, two splits per set and up to 1500 training rows.
+# :class:`~skuq.regressors.ResidualRegressor` around the same forest needs 5.8 fits and
+# a scale model. The CRPS of ``ForestDistributionRegressor`` is 0.95 times the CRPS of
+# ``ResidualRegressor`` (geometric mean over the sets; range 0.63 to 1.15). It is 0.91
+# times the CRPS of a quantile regression forest (range 0.65 to 1.01). The 90 %
+# intervals cover 90 % on average. Their coverage is between 87 % and 94 % on single
+# sets, and differs significantly from 90 % on no set. The coverage of the 90 %
+# intervals of the quantile regression forest is between 68 % and 97 %. Out-of-bag rows
+# are drawn at random. For groups or a time series, pass a splitter as ``cv`` of
 # ``UncertaintyRegressor``, which then refits the forest on its folds.
 #
 # Measured on 21 data sets
 # ------------------------
 #
 # :doc:`/replications/real-data` compares these methods with methods of six other
-# packages. The pool of :func:`~skuq.model_selection.default_estimators` has the lowest
-# CRPS, 0.52 relative to ``UncertaintyRegressor`` around gradient boosting. Its intervals
-# cover more than 90 %; ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this
-# (:doc:`/explanation/pools`). The forest is the best method with one fit, with a CRPS of
-# 0.87. Around boosting, six fits give calibrated distributions, and ``effort="high"``
-# lowers the CRPS by 3 %. ``UncertaintyRegressor`` around a quantile loss has 0.98 times
-# the CRPS and 0.86 times the interval score of the quantiles as fitted. The deep
-# ensemble, the forest and the bootstrap separate epistemic from aleatoric uncertainty.
-# Boosting and pools with boosting as a member do not.
+# packages. All ratios in this section are relative to ``UncertaintyRegressor`` around
+# gradient boosting, unless stated otherwise. The pool of
+# :func:`~skuq.model_selection.default_estimators` has the lowest CRPS, with a ratio of
+# 0.52. The nominal 90 % intervals of the pool cover more than 90 %;
+# ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this
+# (:doc:`/explanation/pools`). The forest is the best method with one fit; the ratio of
+# its CRPS is 0.87. ``UncertaintyRegressor`` around boosting takes six fits, and its
+# distributions are calibrated. ``effort="high"`` lowers its CRPS by 3 %.
+# ``UncertaintyRegressor`` around a quantile loss has 0.98 times the CRPS and 0.86 times
+# the interval score of the uncalibrated quantiles. The deep ensemble, the forest and
+# the bootstrap separate epistemic from aleatoric uncertainty. Boosting and pools with
+# boosting as a member do not.
 #
 # Gradient boosting
 # -----------------
 #
 # :func:`~skuq.prediction.predict_dist` supports a fitted CatBoost model with
-# ``loss_function="RMSEWithUncertainty"`` or ``"MultiQuantile:alpha=0.05,0.5,0.95"``, and
-# XGBoost with ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
+# ``loss_function="RMSEWithUncertainty"`` or ``"MultiQuantile:alpha=0.05,0.5,0.95"``,
+# and XGBoost with ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
 # ``UncertaintyRegressor`` recalibrates these models. A model of one quantile, as in
 # LightGBM and scikit-learn, does not predict a distribution. ``UncertaintyRegressor``
-# fits such a model at four levels, each to all rows and without each of two folds, which
-# takes twelve fits. With ``effort="high"``, it fits eleven levels, which takes 66 fits.
+# fits such a model at four levels. At each level, it fits one model to all rows, and
+# one model without each of two folds. This takes twelve fits. With ``effort="high"``,
+# it fits eleven levels, which takes 66 fits.
 #
 # Several targets
 # ---------------

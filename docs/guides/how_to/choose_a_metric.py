@@ -69,10 +69,10 @@ scores = cross_val_score(
 scores.round(3)
 
 # %%
-# Metrics with a required argument have no predefined scorer;
-# :func:`~skuq.metrics.make_scorer` creates one. This code creates scorers for the
-# pinball loss of the 95 % quantile and for the CRPS skill score, which is the
-# relative reduction of the CRPS of climatology:
+# Metrics with a required argument have no predefined scorer.
+# :func:`~skuq.metrics.make_scorer` creates a scorer for such a metric. This code
+# creates scorers for the pinball loss of the 95 % quantile and for the CRPS skill
+# score, which is the relative reduction of the CRPS of climatology:
 
 from skuq.metrics import make_scorer
 
@@ -171,10 +171,11 @@ report
 # 5. Do the metrics agree?
 # ------------------------
 #
-# :func:`~skuq.evaluation.metric_agreement` compares metrics by their order of several
-# models. It takes a plain table with one row per model and one column per metric.
-# Kendall's tau is 1 if two metrics order the models alike, and -1 for opposite orders.
-# Here, the models are this model with different standard deviations:
+# Each metric gives an order of several models.
+# :func:`~skuq.evaluation.metric_agreement` compares the orders of several metrics. Its
+# input is a table with one row per model and one column per metric. Kendall's tau is 1
+# if two metrics order the models alike, and -1 if the two orders are opposite. In this
+# example, the models are copies of the model above with different standard deviations:
 
 import pandas as pd
 

@@ -53,10 +53,10 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # %%
 # skuq distributes only the outermost loop, here one task per candidate and fold.
 # joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, even
-# inside tasks. It would therefore also distribute every fold of a
-# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest. To
-# avoid this, skuq runs folds and trees locally inside a task. With ``n_jobs=1``, a
-# regressor of skuq fits its folds and members in the calling process.
+# inside tasks. By itself, the backend would therefore also distribute every fold of a
+# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest. To avoid
+# this, skuq runs folds and trees locally inside a task. With ``n_jobs=1``, a regressor
+# of skuq fits its folds and members in the calling process.
 #
 # A cluster has overhead: every worker first imports skuq and scikit-learn, which
 # takes some seconds, and every task takes about a millisecond. For less than ten
@@ -91,11 +91,11 @@ best = candidates[int(np.argmax(scores))]
 print(best, np.round(scores, 3))
 
 # %%
-# ``model`` has ``n_jobs=1``, because every worker already has a task. The data are
-# sent with each task. If the data are large, read them in the function from a file
-# that all workers can access. For a search of several hours, use Optuna with a
-# storage, which saves every finished trial. :doc:`/how-to/large_data` computes
-# metrics on the workers that store the rows.
+# ``model`` has ``n_jobs=1``, because every worker already has a task. The data are sent
+# with each task. If the data are large, let the function read the data from a file that
+# all workers can access. For a search of several hours, use Optuna with a storage,
+# which saves every finished trial. :doc:`/how-to/large_data` computes metrics on the
+# workers that store the rows.
 
 client.close()
 cluster.close()

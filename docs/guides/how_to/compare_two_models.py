@@ -73,10 +73,10 @@ print("CRPS", [round(value, 3) for value in test.values])
 print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
 # %%
-# The test swaps the two forecasts of each row at random, so the variation between
-# rows cancels. Do not compare two intervals instead: in the report of step 5, the
-# intervals of the CRPS overlap, although the difference is significant
-# (:doc:`/explanation/significance`).
+# The test swaps the two forecasts of each row at random, so the variation between rows
+# cancels. Do not compare the confidence intervals of the two models instead: in the
+# report of step 5, the intervals of the CRPS overlap, although the difference is
+# significant (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests
 # whether the first model has the smaller value.
@@ -113,9 +113,9 @@ report = uncertainty_report(
 report
 
 # %%
-# The trees have the better ENCE, but worse values of both proper scores. The ENCE
-# does not change the decision, which step 2 bases on the CRPS, but it indicates a
-# deficiency of the spline model. The reliability diagram shows the deficiency: the
+# The trees have the better ENCE, but worse values of both proper scores. Step 2 bases
+# the decision on the CRPS, so the ENCE does not change the decision. The ENCE indicates
+# a deficiency of the spline model. The reliability diagram shows the deficiency: the
 # spline model predicts almost the same standard deviation for all rows, while the
 # errors of its bins differ widely.
 
@@ -173,9 +173,9 @@ print(sentence)
 #   favor one model and some favor the other.
 # * **Tuning one model only.** The difference is then due to tuning.
 # * **Recalibrating on the test rows.** All calibration metrics are then optimistic.
-# * **Dependent rows.** In time series and repeated measurements the p-value is far
-#   too small: :doc:`/explanation/significance` quantifies this, and describes the
-#   test by blocks.
+# * **Dependent rows.** In time series and repeated measurements, the p-value is far too
+#   small. :doc:`/explanation/significance` quantifies the effect, and describes a test
+#   of block means.
 # * **Reporting the best of many models.** Test the selected model on rows that were
 #   not used for the selection.
 # * **Different rows.** The test checks that two forecasts have the same number of

@@ -185,14 +185,14 @@ table.round(4)
 
 # %%
 # All three models have nominal coverage on average. Calibration by group removes a
-# third of the error. The predicted standard deviation removes four fifths of the
-# error, and its intervals are narrower on average.
+# third of the error. Normalization by the predicted standard deviation removes four
+# fifths of the error, and the intervals are narrower on average.
 #
-# * Do not select a model by these two metrics: random intervals of 90 % coverage have
-#   no error. Select by the interval score or the CRPS
-#   (:doc:`/how-to/choose_a_metric`). In this example, the interval score gives the
-#   same ranking. Use the scorers ``"neg_ert"`` and ``"wsc"`` of the two metrics only
-#   to monitor a search or a deployed model.
+# * Do not select a model by the conditional coverage error or by worst-slab coverage:
+#   even random intervals of 90 % coverage have an error of 0. Select by the interval
+#   score or the CRPS (:doc:`/how-to/choose_a_metric`). In this example, the interval
+#   score gives the same ranking. The scorers of the two metrics are ``"neg_ert"`` and
+#   ``"wsc"``. Use them only to monitor a search or a deployed model.
 # * The error is an estimate from below: it includes only differences that the
 #   classifier finds. An error near zero on few rows does not prove that the
 #   coverage is the same everywhere.

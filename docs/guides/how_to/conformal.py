@@ -63,8 +63,9 @@ several.shape
 
 # %%
 # With few rows, :class:`~skuq.regressors.CrossConformalRegressor` calibrates on the
-# out-of-fold errors of all rows. Its guarantee is weaker: about 80 % for a nominal
-# coverage of 90 % (1 - 2α for 1 - α). In practice coverage is close to nominal.
+# out-of-fold errors of all rows. Its guarantee is weaker: for a nominal coverage of 1 -
+# α, the guaranteed coverage is about 1 - 2α. For example, it is about 80 % for a
+# nominal coverage of 90 %. In practice, the coverage is close to nominal.
 #
 # Heteroscedastic noise
 # ---------------------
@@ -94,8 +95,8 @@ intervals = {
 
 # %%
 # The intervals of ``"split"`` are too wide for small sizes and too narrow for large
-# sizes. The widths of ``"normalized"`` and ``"cqr"`` are as good as the scale model
-# and the quantile models.
+# sizes. The widths of ``"normalized"`` are as accurate as its scale model, and the
+# widths of ``"cqr"`` are as accurate as its quantile models.
 
 import matplotlib.pyplot as plt
 
@@ -137,11 +138,11 @@ by_shop["standard error"] = table["standard_error"]
 pd.DataFrame(by_shop).round(2)
 
 # %%
-# With one calibration for all rows, the coverage is too low for shops and too high
-# for all others. With calibration by group, both coverages are close to 90 %. The
-# guarantee is an average over calibration sets. This set has about 150 shops, so the
-# coverage of shops has a standard deviation of 0.02 around 90 %, plus the standard
-# error on new rows.
+# With one calibration for all rows, the coverage is too low for shops and too high for
+# all others. With calibration by group, both coverages are close to 90 %. The guarantee
+# is an average over calibration sets. This calibration set has about 150 shops. For
+# sets of this size, the coverage of shops has a standard deviation of 0.02 around 90 %.
+# The sampling error on new rows adds to this deviation.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -151,9 +152,9 @@ ax.set(xlim=(-0.5, 1.5), ylabel="coverage of 90 % intervals")
 legend = ax.legend(frameon=False)
 
 # %%
-# A label with fewer than ``min_group_size`` calibration rows, or none, raises an
-# error. With ``rare_groups="pool"``, rows with such a label use the scores of all
-# groups, and the coverage of the group is not guaranteed.
+# A label that has fewer than ``min_group_size`` calibration rows, or no calibration
+# rows, raises an error. With ``rare_groups="pool"``, rows with such a label use the
+# scores of all groups, and the coverage of the group is not guaranteed.
 #
 # Fitted models
 # -------------
@@ -293,9 +294,8 @@ ax.axvline(900, color="0.3", linestyle=":", label="change of the noise")
 ax.set(xlabel="row", ylabel="coverage of the last 100 rows")
 legend = ax.legend(frameon=False)
 
-# %%
-# The model itself is not refitted. ``gamma`` is the step size of the target coverage.
-# Under any drift, the miss rate over T rows differs from the nominal miss rate by at
-# most about 1 / (``gamma`` T). ``window`` limits the calibration set to recent
-# errors. For this guarantee, an interval must sometimes be infinite or a single
-# point. Such intervals are more frequent with a larger ``gamma``.
+# %% The model itself is not refitted. ``gamma`` is the step size of the target
+# coverage. Under any drift, the miss rate over T rows differs from the nominal miss
+# rate by at most about 1 / (``gamma`` T). ``window`` limits the calibration set to
+# recent errors. To keep the bound on the miss rate, an interval must sometimes be
+# infinite or a single point. Such intervals are more frequent with a larger ``gamma``.

@@ -149,17 +149,18 @@ kernel.best_params_
 # Test a regressor with scikit-learn's ``parametrize_with_checks``, and a recalibrator
 # in a pipeline after a regressor. ``check_transformer_general`` and
 # ``check_transformer_data_not_an_array`` compare ``fit_transform`` with ``transform``.
-# These differ by design. If the two checks fail, pass their names as
-# ``expected_failed_checks``.
+# The results of these two methods differ by design. If the two checks fail, pass their
+# names as ``expected_failed_checks``.
 #
 # Conformal scores
 # ----------------
 #
 # The method "normalized" of :class:`~skuq.regressors.ConformalRegressor` ranks the
-# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation
-# of the wrapped regressor. Any m and s are valid, so a custom score is a custom
-# regressor. In this regressor s is the mean absolute error of near training rows. It
-# wraps another regressor, whose arguments of ``fit`` are ``data.fit_params``:
+# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation of
+# the wrapped regressor. The guarantee holds for any m and s. To use a custom score,
+# write a regressor that predicts the required m and s. In this regressor s is the mean
+# absolute error of near training rows. It wraps another regressor. ``data.fit_params``
+# contains the arguments of ``fit`` for the wrapped regressor:
 
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
@@ -197,5 +198,5 @@ print(f"coverage {coverage:.2f}, mean width {widths[0]:.1f} and {widths[1]:.1f}"
 
 # %%
 # Groups, covariate shift and updates by ``partial_fit`` apply to this score as to all
-# others. A score with another form, such as the distance to a predicted interval, is
-# a class inside skuq: :doc:`/development/contribute` describes it.
+# others. A score with another form, such as the distance to a predicted interval,
+# requires a new class inside skuq: see :doc:`/development/contribute`.

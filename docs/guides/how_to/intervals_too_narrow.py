@@ -75,8 +75,8 @@ by_feature = conditional_coverage(
 by_feature[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# Coverage is too low in almost all bins. It is somewhat lower for small predicted
-# widths, and much lower if the third feature is far from 0.
+# Coverage is too low in almost all bins. It is somewhat lower in the bin of the
+# smallest predicted widths, and much lower if the third feature is far from 0.
 #
 # 3. Distinguish bias, scale and shape
 # ------------------------------------
@@ -108,11 +108,11 @@ table = reliability_table(y[calibrating], dist, n_bins=4)
 table.assign(factor=table["rmse"] / table["rmv"]).round(2)
 
 # %%
-# The factor depends on the predicted width. Errors are 1.9 times as large as predicted
-# in the bin of the smallest predicted widths, and 1.3 times as large in the bin of the
-# largest. The reliability diagram shows the same factors with more bins. Errors are
-# above the diagonal everywhere, and the ratio of error to predicted width is largest
-# on the left.
+# The factor depends on the predicted width. In the bin of the smallest predicted
+# widths, errors are 1.9 times as large as predicted. In the bin of the largest
+# predicted widths, they are 1.3 times as large as predicted. The reliability diagram
+# shows the same factors with more bins. Errors are above the diagonal everywhere, and
+# the ratio of error to predicted width is largest on the left.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -259,7 +259,8 @@ pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
 # The coverage of the recalibrated model decreases with the distance, by nearly 20
-# percentage points. The coverage of the model of the noise is between 87 and 93 %:
+# percentage points. With the model of the noise, the coverage is between 87 % and 93 %
+# in all four bins:
 
 import matplotlib.pyplot as plt
 

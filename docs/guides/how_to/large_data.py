@@ -101,9 +101,9 @@ on_dask = lazy.compute()
 print({name: round(value, 3) for name, value in on_dask.result().items()})
 
 # %%
-# The predictions of a model on dask are a dask collection, too, with columns for mean
-# and standard deviation, or for quantiles. ``to_parquet`` stores the collection
-# without loading it into memory.
+# The predictions of a model for a dask collection are also a dask collection. Its
+# columns are the mean and the standard deviation, or quantiles. ``to_parquet`` stores
+# the collection without loading it into memory.
 
 from sklearn.linear_model import BayesianRidge
 
@@ -137,9 +137,9 @@ def accumulate_on_ray(ray, path, groups):
 
 # %%
 # On Spark, ``mapInPandas`` passes the rows of a partition, as frames, to a function
-# that returns a frame. The following function returns one row with the pickled
-# accumulator. Load only pickles that your own workers made, because loading a
-# pickle can execute any code.
+# that returns a frame. The function below returns a frame of one row, which contains
+# the pickled accumulator. Load only pickles that your own workers made, because loading
+# a pickle can execute any code.
 
 import pickle
 

@@ -35,10 +35,10 @@ model = BayesianRidge().fit(*make_rows(20_000))
 # --------------------------
 #
 # The monitor compares each target with its 90 % interval. Its e-value is the evidence
-# against a coverage of 90 % or more. If the coverage is at least 90 %, the
-# probability that the e-value ever exceeds 100 is at most 1 %, for any number of
-# checks. 1 % is the default of ``false_alarm``. The accumulator of the month is
-# updated with the same rows.
+# against a coverage of 90 % or more. If the coverage is at least 90 %, the probability
+# that the e-value ever exceeds 100 is at most 1 %, for any number of checks. This
+# probability is the parameter ``false_alarm``, and 1 % is its default. The loop also
+# updates the accumulator of the month with the same rows.
 
 from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
@@ -105,27 +105,27 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # Dependent rows
 # --------------
 #
-# The false alarm rates are valid for independent rows. Errors of neighboring hours
-# are correlated, so a hundred hours have less evidence than the tests assume, and
-# false alarms are more frequent. Test only one row in k, with k so large that
-# errors are hardly correlated. Compute the scores from all rows.
+# The false alarm rates are valid for independent rows. Errors of neighboring hours are
+# correlated. A hundred hours therefore give less evidence than the tests assume, and
+# false alarms are more frequent. Test only every k-th row, with a k so large that the
+# errors of the tested rows are hardly correlated. Compute the scores from all rows.
 #
 # On real data
 # ------------
 #
-# ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a motorway
-# (Hogue 2019, UCI, 41 000 hours) by gradient boosting on hour, date and weather,
-# fitted to four of every five weeks of 2013. The folds for calibration consist of
-# whole weeks, because hours of one day are similar and must not be in two folds. One
-# hour in 25 is tested:
+# ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a highway (Hogue
+# 2019, UCI, 41 000 hours). The model is gradient boosting with the features hour, date
+# and weather. It is fitted to four of every five weeks of 2013. The folds for
+# calibration consist of whole weeks, because hours of one day are similar and must not
+# be in two folds. One hour in 25 is tested:
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
 #         flagged quarters: the third ones of 2015, 2016 and 2018, and the fourth of 2016.
 #
 # In the held-out weeks of 2013 and in 2014, no quarter is flagged. In these quarters,
-# the coverage is 89 to 94 % over all hours. Four later quarters are flagged: the
-# third quarters of 2015, 2016 and 2018, with a coverage of 77, 49 and 78 %, and the
-# fourth quarter of 2016, with 69 %. The CRPS of the third quarter of 2016 is 1.8
-# times the largest CRPS of other summers, although the width is the same. The monitor
-# of the coverage raises an alarm on 29 July 2015.
+# the coverage is 89 to 94 % over all hours. Four later quarters are flagged. The
+# coverage is 77 % in the third quarter of 2015, 49 % in the third quarter of 2016, 69 %
+# in the fourth quarter of 2016, and 78 % in the third quarter of 2018. The CRPS of the
+# third quarter of 2016 is 1.8 times the largest CRPS of other summers, although the
+# width is the same. The monitor of the coverage raises an alarm on July 29, 2015.

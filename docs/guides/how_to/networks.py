@@ -90,8 +90,8 @@ coverage = prediction_interval_coverage(y_new, dist)
 round(coverage, 2)
 
 # %%
-# The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the
-# mean, which is estimated from the disagreement of the networks; its intervals are
+# The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the mean.
+# It is estimated from the disagreement of the networks, and its intervals are
 # confidence intervals. ``dist.aleatoric()`` is the distribution of the noise.
 
 import pandas as pd
@@ -217,10 +217,10 @@ with_callback.fit(X, y)
 np.round(losses, 2)
 
 # %%
-# A callback can also copy ``net.module_.state_dict()`` of an epoch. Load these
-# weights into ``net_.module_`` of the fitted model to predict with the model of this
-# epoch: ``examples/neural/plot_training_curve.py`` plots calibration and sharpness
-# by epoch.
+# A callback can also copy ``net.module_.state_dict()`` of an epoch. To predict with the
+# model of this epoch, load these weights into ``net_.module_`` of the fitted model.
+# With this method, ``examples/neural/plot_training_curve.py`` plots calibration and
+# sharpness by epoch.
 #
 # skorch nets
 # -----------
@@ -369,12 +369,12 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # restores the state of torch's global generator, even if custom layers draw from it.
 #
 # Rounding differs between CPU and GPU, and between processors, and training amplifies
-# the differences. The forecasts are then not identical, but equally good.
-# ``dtype="float64"`` reduces the differences.
+# the differences. Forecasts of different machines are therefore not identical, but
+# equally good. ``dtype="float64"`` reduces the differences.
 #
-# Training uses one thread, regardless of ``torch.get_num_threads()``, and then
-# restores the setting. For small networks, several threads are slower, by a factor
-# of four on a busy machine.
+# Training uses one thread, regardless of ``torch.get_num_threads()``, and then restores
+# the setting. For small networks, training with several threads is slower; on a busy
+# machine, it is slower by a factor of four.
 #
 # Speed
 # -----
@@ -384,15 +384,17 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   For dropout, variational inference, Laplace and SWA, it means 6000 steps, but at
 #   most 1000 epochs. For an ensemble, ``best_epoch_`` is often below half of the
 #   epochs.
-# * Use larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults of
-#   the deep ensemble. With 5 members, a fit takes 0.76 times the CPU time, and the CRPS
-#   is 0.97 times as large. With 20 members, a fit takes 0.85 times the CPU time, and
-#   the CRPS is 1.01 times as large. These are means over airfoil_self_noise, gal_kin8nm
-#   and concrete_strength, with 721 to 1500 training rows and one split each.
-# * Use fewer members: 10 instead of 20 members take 0.60 times the CPU time, and the
-#   CRPS is 1.09 times as large (1.03 to 1.19; the same sets, three splits each). With 5
-#   members, one row in ten has no out-of-bag member. Use ``keep_best="crps"`` with 5
-#   members, because the likelihood selects an epoch that is too early.
+# * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
+#   the defaults of the deep ensemble. Compared with the defaults and 5 members, a fit
+#   takes 0.76 times the CPU time, and the CRPS is 0.97 times as large. With 20 members,
+#   a fit takes 0.85 times the CPU time, and the CRPS is 1.01 times as large. These
+#   numbers are means over airfoil_self_noise, gal_kin8nm and concrete_strength, with
+#   721 to 1500 training rows and one split each.
+# * Use fewer members. With 10 instead of 20 members, a fit takes 0.60 times the CPU
+#   time, and the CRPS is 1.09 times as large (range 1.03 to 1.19; the same sets, three
+#   splits each). With 5 members, one row in ten has no out-of-bag member. Use
+#   ``keep_best="crps"`` with 5 members, because the likelihood selects an epoch that is
+#   too early.
 # * Train jointly with ``fit_many``: ten networks of 2000 rows take about twice the
 #   time of one network.
 # * Set ``n_jobs``: more than about 40 members are trained in chunks, which are

@@ -50,8 +50,8 @@ sets.shape, plain
 #
 # If the probabilities are calibrated, the sets cover *more* than nominal, because the
 # last class of a set raises the sum of the probabilities above the nominal coverage.
-# For accurate models, the difference is large. Compare the observed coverage with the
-# mass of the sets, the sum of their probabilities.
+# For accurate models, the difference is large. Therefore, compare the observed coverage
+# with the sum of the probabilities of a set, averaged over the sets.
 #
 # With a guarantee
 # ----------------
@@ -141,9 +141,9 @@ pd.DataFrame(digit).T
 #
 # With ``cv=5``, all rows are used for fitting and for calibration: the score of each
 # row comes from the model of its fold (CV+). The guarantee is weaker.
-# ``cv=GroupShuffleSplit(1)`` holds out whole groups, such as patients or machines;
-# pass them to ``fit`` as ``groups``. Wrap a fitted model in ``FrozenEstimator``; all
-# rows passed to ``fit`` are then calibration rows.
+# ``cv=GroupShuffleSplit(1)`` holds out whole groups, such as patients or machines. Pass
+# the group labels to ``fit`` as ``groups``. Wrap a fitted model in ``FrozenEstimator``;
+# all rows passed to ``fit`` are then calibration rows.
 
 from sklearn.frozen import FrozenEstimator
 

@@ -49,9 +49,10 @@ print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 
 # %%
 # The plot shows the CRPS of all candidates. The CRPS is smallest with the two relevant
-# features. With two features, ``LinearRegression`` is better than ``BayesianRidge``:
-# ``UncertaintyRegressor`` models the noise of ``LinearRegression`` as a function of X,
-# and uses the distribution of ``BayesianRidge``, which has constant noise.
+# features. With two features, ``LinearRegression`` is better than ``BayesianRidge``.
+# For ``LinearRegression``, ``UncertaintyRegressor`` models the noise as a function of
+# X. For ``BayesianRidge``, it uses the distribution of the model, which assumes
+# constant noise.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -80,8 +81,8 @@ dist.interval(0.9)[:3].round(2)
 # Two rules are important.
 #
 # **Set** ``error_score="raise"``. A candidate without a predictive distribution then
-# raises an error. By default, a search issues a warning and replaces the score by NaN
-# if the scorer raises an exception. It may then select the first candidate.
+# raises an error. By default, if the scorer raises an exception, the search issues a
+# warning and replaces the score by NaN. The search may then select the first candidate.
 # :func:`~skuq.prediction.supports_dist` returns whether an estimator supports
 # predictive distributions:
 

@@ -65,10 +65,10 @@ noisy = pd.DataFrame(rows, index=noise).round(2)
 noisy
 
 # %%
-# The coverage of both models decreases, and the widths do not indicate this. The
+# The coverage of both models decreases, but their widths do not show the decrease. The
 # coverage of the forest, which is more accurate, decreases more. The intervals of a
-# Gaussian process widen for rows that differ from the training rows, and their
-# coverage decreases less: see :doc:`/replications/kompa-2021-shift`.
+# Gaussian process widen for rows that differ from the training rows, and their coverage
+# decreases less: see :doc:`/replications/kompa-2021-shift`.
 #
 # 2. Some rows become more frequent
 # ---------------------------------
@@ -144,15 +144,15 @@ coverage
 # 4. Shifts without a remedy
 # --------------------------
 #
-# No method restores the coverage if the distribution of the targets given the
-# features changes, or if new rows are in a region without old rows. Such a region has
-# no calibration rows to weight. The noise of the first section is an example.
-# Conformal calibration, recalibration and ensembles do not have nominal coverage in
-# this case; :doc:`/replications/kompa-2021-shift` has measurements. Such shifts can
-# only be detected: :class:`~skuq.monitoring.CoverageMonitor` tests the coverage of
-# rows as their targets arrive. ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets
-# (see :doc:`/how-to/conformal`).
+# No method restores the coverage if the distribution of the targets given the features
+# changes, or if new rows are in a region without old rows. Such a region has no
+# calibration rows to weight. The noise of the first section is an example. Conformal
+# calibration, recalibration and ensembles do not have nominal coverage in this case;
+# :doc:`/replications/kompa-2021-shift` has measurements. Such shifts can be detected,
+# but not corrected in advance: :class:`~skuq.monitoring.CoverageMonitor` tests the
+# coverage of rows as their targets arrive. ``partial_fit`` of
+# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets (see
+# :doc:`/how-to/conformal`).
 #
 # Real shifts, such as later years or another site, are groups of rows. Pass them as
 # ``groups`` to :func:`~skuq.metrics.conditional_coverage` or

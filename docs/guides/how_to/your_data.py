@@ -40,10 +40,10 @@ X.head().round(2)
 # Missing values and categories
 # -----------------------------
 #
-# The wrapper passes X unchanged to the wrapped estimator, so it supports all input
-# types that the estimator supports. Preprocessing of X, such as a
-# ``ColumnTransformer``, may be inside the wrapper or before it. Steps that use y
-# belong inside the wrapper.
+# A wrapper, such as ``UncertaintyRegressor``, passes X unchanged to the wrapped
+# estimator. It therefore supports all input types that the estimator supports.
+# Preprocessing of X, such as a ``ColumnTransformer``, may be inside the wrapper or
+# before it. Steps that use y belong inside the wrapper.
 
 from sklearn.ensemble import HistGradientBoostingRegressor
 

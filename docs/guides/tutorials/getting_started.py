@@ -104,7 +104,8 @@ dist.cdf(1.0)[:3].round(2)
 
 # %%
 # ``dist.interval(0.9)`` returns the same bounds as above. Only conformal methods may
-# return different bounds: their guarantee is valid for ``predict_interval``.
+# return different bounds. The guarantee of a conformal method is valid for the bounds
+# of ``predict_interval``.
 #
 # ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
 # predict distributions, so a second model is fitted to the size of the forest's
@@ -216,7 +217,8 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# The CRPS also decreases. It is then close to the CRPS of the first model:
+# Recalibration also decreases the CRPS. The CRPS is then close to the CRPS of the first
+# model:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
@@ -263,11 +265,11 @@ search.fit(X_train, y_train)
 print("CRPS with 1, 10, 100:", -search.cv_results_["mean_test_score"].round(3))
 
 # %%
-# You can also search over regressors, with
-# ``{"estimator": [BayesianRidge(), forest]}``. Searches and pipelines of
-# scikit-learn have no method ``predict_dist``. For these and all other fitted
-# estimators, use the function :func:`~skuq.prediction.predict_dist`, which returns
-# the distributions of the inner model:
+# You can also search over regressors, with ``{"estimator": [BayesianRidge(),
+# forest]}``. Searches and pipelines of scikit-learn have no method ``predict_dist``.
+# For searches, pipelines and all other fitted estimators, use the function
+# :func:`~skuq.prediction.predict_dist`. It returns the distributions of the inner
+# model:
 
 from skuq import predict_dist
 
