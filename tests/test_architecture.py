@@ -119,7 +119,6 @@ INTERFACES = {
         "_method_rules": {"model_selection"},
         "_pool.criterion": {"model_selection"},
         "_recalibrated": {"model_selection"},
-        "_scale_features": {"model_selection"},
     },
 }
 

@@ -12,8 +12,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._fitting.columns import as_numbers, as_table, categories_of, numbers_of
 from skuq._typing import FloatArray
-from skuq.regressors._scale_features import as_numbers, as_table, categories_of, numbers_of
 
 __all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
 
