@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -113,9 +115,21 @@ def _fit_member(
         if folds is None:
             return FittedMember(fit_wrapped(member, X, y, **params), None)
     with note_fold(f"the member {name!r}"), few_rows_reported():
-        if own_folds and isinstance(member, BaseUncertaintyRegressor):
+        if own_folds and _has_own_folds(member):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
         cross = cross_fit(member, X, y, cv=folds, params=params)
         refit = fit_wrapped(member, X, y, **params)
         return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, y, predict_quartiles))
+
+
+def _has_own_folds(member: Any) -> bool:
+    """Return whether ``fit_transform`` returns out-of-fold forecasts.
+
+    This includes a Pipeline that ends with such a regressor if no earlier step uses y.
+    """
+    if isinstance(member, Pipeline):
+        steps = [step for _, step in member.steps if step not in (None, "passthrough")]
+        transformers, last = steps[:-1], member.steps[-1][1]
+        return _has_own_folds(last) and not any(get_tags(one).target_tags.required for one in transformers)
+    return isinstance(member, BaseUncertaintyRegressor)
