@@ -49,10 +49,10 @@ def default_estimators(
 
     Notes
     -----
-    The models "forest" and "deep_ensemble" separate epistemic from aleatoric uncertainty; "boosting" does not.
+    "forest" and "deep_ensemble" separate epistemic from aleatoric uncertainty; "boosting" does not.
     ``predict_dist(X).epistemic()`` of a pool therefore raises `~skuq.exceptions.NoDecompositionError` unless
-    the weight of "boosting" is 0, and with a recalibrator. Use ``MixtureRegressor(estimators,
-    recalibrator=None).set_params(boosting="drop")`` for both parts.
+    the weight of "boosting" is 0. For both parts, use a pool without a recalibrator and
+    ``set_params(boosting="drop")``.
 
     The call imports torch if it is installed.
 

@@ -323,9 +323,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         check_recalibrator(self.recalibrator)
         if self.estimators is None and not has_networks():
             warn_user(
-                "`estimators` is None, and the default members have no networks, because torch or skorch is not "
-                "installed. On many tables, a pool of trees alone is less accurate. Install skuq[torch], or pass "
-                "default_estimators() to silence this warning.",
+                "The default `estimators` have no networks, because torch or skorch is not installed. On "
+                "many tables a pool of trees alone is less accurate. Install skuq[torch], or pass "
+                "default_estimators() to avoid this warning.",
                 UserWarning,
             )
 

@@ -157,7 +157,7 @@ table.T.round(2)
 # ------------------------
 #
 # :doc:`/replications/real-data` compares these methods with methods of six other
-# packages. The pool of :func:`~skuq.model_selection.default_estimators` has the lowest
+# packages. The pool of :func:`~skuq.regressors.default_estimators` has the lowest
 # CRPS, 0.52 relative to ``UncertaintyRegressor`` around gradient boosting. Its intervals
 # cover more than 90 %; ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this
 # (:doc:`/explanation/pools`). The forest is the best method with one fit, with a CRPS of

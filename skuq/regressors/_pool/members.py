@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.table_encoder import TableEncoder
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import IntArray
@@ -126,10 +126,12 @@ def _fit_member(
 def _has_own_folds(member: Any) -> bool:
     """Return whether ``fit_transform`` returns out-of-fold forecasts.
 
-    This includes a Pipeline that ends with such a regressor if no earlier step uses y.
+    In a Pipeline, only an encoder of tables may precede such a regressor. Other transformers may use y and
+    belong inside the folds.
     """
     if isinstance(member, Pipeline):
-        steps = [step for _, step in member.steps if step not in (None, "passthrough")]
-        transformers, last = steps[:-1], member.steps[-1][1]
-        return _has_own_folds(last) and not any(get_tags(one).target_tags.required for one in transformers)
+        *transformers, (_, last) = member.steps
+        return _has_own_folds(last) and all(
+            isinstance(one, TableEncoder) or one == "passthrough" for _, one in transformers
+        )
     return isinstance(member, BaseUncertaintyRegressor)
