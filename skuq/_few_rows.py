@@ -10,8 +10,6 @@ from skuq._typing import FloatArray
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
-__all__ = ["FEWEST_ROWS", "few_rows_reported", "repeated_rows", "warn_of_few_rows"]
-
 FEWEST_ROWS = 12
 """Number of rows from which 90 % intervals cover 87 to 95 % on average over training sets."""
 

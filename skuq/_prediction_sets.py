@@ -9,8 +9,6 @@ import numpy as np
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
 
-__all__ = ["SUM_TOLERANCE", "check_proba", "mass_sets", "mass_tolerance"]
-
 SUM_TOLERANCE = 1e-6
 """Largest deviation from 1 of the sum of a row of probabilities."""
 

@@ -6,17 +6,6 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = [
-    "mean_of",
-    "power_of_two",
-    "root_mean_square",
-    "square_in",
-    "square_unit",
-    "standard_deviation",
-    "unit_of",
-]
-
-
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
 """Range of values whose squares are floats, with a margin of 77 decimals."""
 

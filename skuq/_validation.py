@@ -164,7 +164,7 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     if y is None:
         raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
-        raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. Pass it second.")
+        raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. Swap the arguments.")
     array = as_float_array(y, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -201,7 +201,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
         except OverflowError as error:
             raise ValueError(f"`{name}` must hold labels up to 1.8e308, got a larger integer.") from error
     if labels.dtype == object and len({isinstance(each, str | bytes) for each in labels.ravel()}) > 1:
-        raise TypeError(f"`{name}` must hold labels of one kind, numbers or texts, got a mixture.")
+        raise TypeError(f"`{name}` must hold labels of one kind, numbers or strings, got a mixture.")
     return labels.astype(str) if array.dtype.kind == "T" else array
 
 
@@ -331,8 +331,8 @@ def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
-            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. Use fewer bins, so that bins have "
-            "rows."
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. Use fewer bins, so that "
+            "bins contain rows."
         )
     return n_bins
 

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from skuq._warnings import warn_user
 from skuq.exceptions import InconsistentVersionWarning
 
-__all__ = ["__version__", "versioned"]
-
 __version__ = "0.1.0"
 
 _KEY = "_skuq_version"
@@ -42,6 +40,6 @@ def warn_of_other_version(what: str, version: str, risk: str, remedy: str) -> No
     """Warn that another version of skuq pickled an object."""
     warn_user(
         f"this {what} was pickled by skuq {version} and is loaded by skuq {__version__}. It may fail, or "
-        f"{risk}. Load it with the version that wrote it, or {remedy}.",
+        f"{risk}. Load it with the version that pickled it, or {remedy}.",
         InconsistentVersionWarning,
     )

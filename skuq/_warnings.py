@@ -6,8 +6,6 @@ import sys
 import warnings
 from types import FrameType
 
-__all__ = ["warn_user"]
-
 _INTERNAL_PACKAGES = ("skuq", "sklearn", "joblib")
 
 

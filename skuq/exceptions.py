@@ -102,7 +102,7 @@ class SmallSampleWarning(SkuqWarning):
 
 
 class ConstraintWarning(SkuqWarning):
-    """Search without a candidate that satisfies every constraint."""
+    """No candidate of a search satisfies every constraint."""
 
 
 class FoldMismatchWarning(SkuqWarning):

@@ -6,6 +6,7 @@ Run as ``python tests/language.py [PATH ...]`` to list them with their places.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tokenize
@@ -43,8 +44,8 @@ BRITISH = (
     r"(?:behaviour|colour|neighbour|favour|centre|grey|labell|modell|travell|programme\b|learnt|analys(?:e|ed)\b"
     r"|licence|artefact|whilst|mould|fulfil\b|catalogue)\w*",
 )
-ALL = re.compile("|".join(f"(?:(?<![\\w`-]){one})" for one in CONSTRUCTIONS), re.MULTILINE | re.IGNORECASE)
-SPELLING = re.compile("|".join(f"\\b(?:{one})" for one in BRITISH), re.IGNORECASE)
+ALL = re.compile(f"(?<![\\w`-])(?:{'|'.join(CONSTRUCTIONS)})", re.MULTILINE | re.IGNORECASE)
+SPELLING = re.compile(f"\\b(?:{'|'.join(BRITISH)})", re.IGNORECASE)
 _QUESTION_WORDS = re.compile(r"(?:What|How|Which|Where)$", re.IGNORECASE)
 _CODE = re.compile(
     r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|>>>.*|\.\.\. .*|^\s*\.\. .*|^\s*:[\w-]+:.*|:math:`[^`]*`|https?://\S+|\[\d+\]_",
@@ -111,6 +112,7 @@ def pages(path: Path) -> Iterator[Text]:
     yield Text(str(path), 1, "page", "\n".join(lines))
 
 
+@functools.cache
 def prose_of(text: Text) -> str:
     """Return the prose without code, with the same number of lines."""
     return _CODE.sub(lambda found: " x " + "\n" * found.group().count("\n"), text.prose)

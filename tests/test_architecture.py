@@ -7,6 +7,7 @@ it must find nothing, and on small trees that break one rule each, where it must
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -190,6 +191,7 @@ class Module:
         return ".".join(self.name.split(".")[:3])
 
 
+@functools.cache
 def read(root: Path) -> dict[str, Module]:
     """Parse every module of the package in ``root / "skuq"``, by dotted name."""
     modules = {}
@@ -207,19 +209,24 @@ def below(module: Module, kind: Callable[[ast.AST], bool]) -> set[int]:
     return {id(child) for node in ast.walk(module.tree) if kind(node) for child in ast.walk(node)}
 
 
-def imports(module: Module) -> Iterator[Import]:
-    """Yield every import of a module, wherever it stands."""
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+@functools.cache
+def imports(module: Module) -> tuple[Import, ...]:
+    """Return every import of a module, wherever it stands."""
     functions = below(module, lambda node: isinstance(node, FUNCTION))
-    types = below(module, lambda node: isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    types = below(module, is_for_types)
+    found = []
     for node in ast.walk(module.tree):
         where = id(node) in functions, id(node) in types
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(node.lineno, alias.name, "", *where)
+            found += [Import(node.lineno, alias.name, "", *where) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             source = "." * node.level + (node.module or "")
-            for alias in node.names:
-                yield Import(node.lineno, source, alias.name, *where)
+            found += [Import(node.lineno, source, alias.name, *where) for alias in node.names]
+    return tuple(found)
 
 
 def target(found: Import, modules: dict[str, Module]) -> str:
@@ -316,7 +323,11 @@ def rule_statements(module: Module, modules: dict[str, Module]) -> Iterator[tupl
             yield node.lineno, "assert statement"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield node.lineno, "print"
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.backends":
+        elif (
+            isinstance(node, ast.Attribute)
+            and node.attr == "backends"
+            and ast.unparse(node) == "torch.backends"
+        ):
             yield node.lineno, "torch.backends holds settings of the whole process"
 
 
@@ -632,8 +643,8 @@ def test_a_package_with_too_many_private_files_is_found(tmp_path):
         "metrics/_crps.py": "",
         "metrics/_base.py": "",
     }
-    assert violations(grow(tmp_path, files | public)) == []
-    assert violations(grow(tmp_path, files | public | {"metrics/_more.py": ""})) == [
+    assert violations(grow(tmp_path / "enough", files | public)) == []
+    assert violations(grow(tmp_path / "too many", files | public | {"metrics/_more.py": ""})) == [
         "skuq.metrics has 13 files without a public name, more than 12"
     ]
 

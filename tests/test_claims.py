@@ -92,8 +92,8 @@ def test_21_data_sets_on_the_landing_page(real_data):
         float(pool["CRPS"]) / float(real_data[peer]["CRPS"]) for peer in ("NGBoost", "quantile-forest")
     )
     assert (
-        f"the CRPS of a pool of the default models is {ngboost:.2f} of the CRPS of NGBoost and {forest:.2f} "
-        "of the CRPS of quantile-forest. The recalibrated 90 % intervals of the pool cover "
+        f"the CRPS of a pool of the default models is {ngboost:.2f} times the CRPS of NGBoost and "
+        f"{forest:.2f} times the CRPS of quantile-forest. The recalibrated 90 % intervals of the pool cover "
         f"{100 * float(pool['coverage']):.1f} %"
     ) in words("index.rst").replace(" * ", " ")
 

@@ -22,7 +22,6 @@ PACKAGES = (
     "simulation",
     "displays",
     "distributions",
-    "integrations.autogluon",
     "integrations.dask",
     "integrations.flaml",
     "integrations.mlflow",

@@ -77,7 +77,9 @@ def test_a_search_on_few_rows(shared_data, name):
     X, X_test, y, y_test = split(shared_data(name))
     numbers = list(X.select_dtypes(include="number").columns)
     linear = make_pipeline(SimpleImputer(), StandardScaler(), RidgeCV())
-    pipeline = make_pipeline(UncertaintyRegressor(linear, cv=3, random_state=0), IdentityRecalibrator())
+    pipeline = make_pipeline(
+        UncertaintyRegressor(linear, cv=3, effort="low", random_state=0), IdentityRecalibrator()
+    )
     grid = {
         "uncertaintyregressor__method": ["residual", "bootstrap"],
         "identityrecalibrator": [IdentityRecalibrator(), StdScalingRecalibrator()],

@@ -451,7 +451,7 @@ def test_folds_that_are_no_pairs_of_rows_raise(cv):
         ResidualRegressor(Ridge(), cv=cv).fit,
         partial(cross_val_predict_dist, BayesianRidge(), cv=cv),
     ):
-        with pytest.raises(TypeError, match=r"`cv` must hold pairs \(train, test\) of rows, got"):
+        with pytest.raises(TypeError, match=r"`cv` must contain pairs \(train, test\) of row indices, got"):
             call(X, Y)
 
 

@@ -2,9 +2,9 @@
 New rows that differ from the training rows: covariate shift
 ============================================================
 
-A model of the age of abalone is calibrated on shells of all weights, and used on heavy ones, for which it is
-less accurate. :class:`~skuq.regressors.ConformalRegressor` weights its calibration rows by the ratio of the
-densities of new and old rows, which a classifier estimates without targets.
+A model predicts the age of abalone. It is calibrated on shells of all weights, and used on heavy shells, for
+which it is less accurate. :class:`~skuq.regressors.ConformalRegressor` weights its calibration rows by the
+ratio of the densities of new and old rows. A classifier estimates this ratio without targets.
 """
 
 import matplotlib.pyplot as plt
@@ -49,5 +49,5 @@ ax.legend()
 plt.show()
 
 # %%
-# Without weights the intervals cover 74 % of the heavy shells, since most calibration rows are lighter, and
-# their age varies less. With weights the intervals are 3 rings wider and cover 88 %.
+# Without weights, the intervals cover 74 % of the heavy shells, because most calibration rows are lighter
+# shells, whose age varies less. With weights, the intervals are 3 rings wider and cover 88 %.

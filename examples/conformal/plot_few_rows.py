@@ -43,5 +43,6 @@ axes[1].set_ylabel("mean width (disease progression)")
 plt.show()
 
 # %%
-# All methods cover about 80 %. With a split, coverage and width vary twice as much between training sets,
-# because they depend on 15 calibration rows. "jackknife+" fits one model per row, "cv+" one per fold.
+# All methods cover about 80 %. With the "split" method, coverage and width vary twice as much between
+# training sets, because they depend on only 15 calibration rows. "jackknife+" fits one model per row, and
+# "cv+" fits one model per fold.

@@ -2,9 +2,10 @@
 Conformal intervals that adapt to the noise
 ===========================================
 
-Split conformal intervals have the same width everywhere. ``"normalized"`` scales them by a predicted standard
-deviation, ``"cqr"`` starts from predicted quantiles: the guarantee of
-:class:`~skuq.regressors.ConformalRegressor` is the same, the width follows the noise.
+Split conformal intervals have the same width for all rows. The method ``"normalized"`` of
+:class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation, and
+``"cqr"`` shifts predicted quantiles. With both methods, the width follows the noise, and the guarantee is the
+same.
 """
 
 import matplotlib.pyplot as plt
@@ -44,4 +45,4 @@ plt.show()
 
 # %%
 # The split intervals are 14.6 mpg wide for every car. The width of normalized intervals falls from 18.9 at
-# 2000 lb to 9.6 at 4500 lb, and the width of conformalized quantile regression from 19.4 to 11.0.
+# 2000 lb to 9.6 at 4500 lb, and the width of conformalized quantile regression falls from 19.4 to 11.0.

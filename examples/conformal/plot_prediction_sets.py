@@ -3,8 +3,8 @@ Sets of classes with guaranteed coverage
 ========================================
 
 :class:`~skuq.classifiers.ConformalClassifier` returns a set of classes that contains the true class with the
-nominal coverage, for every classifier. In this example the classes are digits: the set of most images has one
-digit, and the set of unclear images has several. The classifier is naive Bayes, whose probabilities are too
+nominal coverage, for every classifier. In this example, the classes are digits. The set has one digit for
+most images, and several digits for unclear images. The classifier is naive Bayes, whose probabilities are too
 close to 0 and 1.
 """
 
@@ -47,7 +47,8 @@ for name in models:
     )
 
 # %%
-# In the mean of ten splits, sets of the probabilities contain 93 to 94 % of the digits at every nominal
-# coverage. Conformal sets contain 95 % at 95 % and 99 % at 98 %. The sets are larger for this. Below 92 %,
-# one digit is sufficient, because the classifier is right about 92 % of the images. Empty sets would reduce
-# the coverage to the nominal value, but each empty set is replaced by the most probable digit.
+# All values are means over ten splits. Sets that are computed from the probabilities contain 93 to 94 % of
+# the digits at every nominal coverage. Conformal sets contain 95 % of the digits at a nominal coverage of 95
+# %, and 99 % at 98 %. For this, they are larger. Below a nominal coverage of 92 %, one digit is sufficient,
+# because the classifier is right for 92 % of the images. Empty sets would reduce the coverage to the nominal
+# value, but the most probable digit replaces each empty set.

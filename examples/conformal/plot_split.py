@@ -3,8 +3,8 @@ Intervals with guaranteed coverage: ConformalRegressor
 ======================================================
 
 The intervals of :class:`~skuq.regressors.ConformalRegressor` cover new rows with at least the requested
-probability, for any model and any noise. ``predict_interval`` takes the coverage. The example predicts the
-strength of concrete at coverages from 50 % to 95 %.
+probability, for any model and any noise. The coverage is an argument of ``predict_interval``. This example
+predicts the strength of concrete with nominal coverages from 50 % to 95 %.
 """
 
 import matplotlib.pyplot as plt
@@ -35,5 +35,6 @@ IntervalDisplay.from_estimator(
 plt.show()
 
 # %%
-# Each coverage is reached on the 258 test rows, at widths from 6.2 to 29.4 MPa. All intervals of one coverage
-# have the same width; for others see :ref:`sphx_glr_auto_examples_conformal_plot_heteroscedastic.py`.
+# On the 258 test rows, each nominal coverage is reached, with widths from 6.2 to 29.4 MPa. All intervals of
+# one coverage have the same width; :ref:`sphx_glr_auto_examples_conformal_plot_heteroscedastic.py` shows
+# intervals whose width depends on the row.

@@ -2,9 +2,9 @@
 Calibrated in random groups too? AdversarialGroupCalibrationDisplay
 ===================================================================
 
-:class:`~skuq.displays.AdversarialGroupCalibrationDisplay` plots the calibration error of the worst of many
-random groups by their size. The smaller the groups, the larger the error, also of a perfectly calibrated
-model: compare with the dashed line.
+:class:`~skuq.displays.AdversarialGroupCalibrationDisplay` draws many random groups of rows and plots the
+calibration error of the worst group against the size of the groups. The error is larger in smaller groups,
+even for a perfectly calibrated model, so compare it with the dashed line of such a model.
 """
 
 import matplotlib.pyplot as plt
@@ -39,6 +39,6 @@ print("perfectly calibrated", (100 * display.reference).round(1))
 plt.show()
 
 # %%
-# On all rows, at the right, the error is 4.8 percentage points with Gaussian errors and 1.3 with the
-# empirical ones, where a calibrated model has 0.8. In groups of 10 % of the rows only the Gaussian errors are
-# above the dashed line; groups of 2 % are too small to show a difference.
+# On all rows, at the right, the calibration error is 4.8 percentage points with Gaussian errors and 1.3 with
+# empirical errors. A calibrated model has 0.8. In groups of 10 % of the rows, only the model with Gaussian
+# errors is above the dashed line. Groups of 2 % are too small to show a difference.

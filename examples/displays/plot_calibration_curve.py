@@ -2,8 +2,8 @@
 Are the probabilities right on average? CalibrationCurveDisplay
 ===============================================================
 
-:class:`~skuq.displays.CalibrationCurveDisplay` plots how often targets lie below a predicted quantile against
-the level of that quantile. A calibrated model stays within the gray sampling band around the diagonal.
+:class:`~skuq.displays.CalibrationCurveDisplay` plots the share of targets below each predicted quantile
+against the level of the quantile. A calibrated model stays within the gray sampling band around the diagonal.
 """
 
 import matplotlib.pyplot as plt
@@ -29,6 +29,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With Gaussian errors the curve leaves the band: 4 % of the abalone lie below the 10 % quantile, and 58 %
-# below the median, as the errors are skewed. With the empirical distribution of the errors it follows the
-# diagonal, 10 % and 49 %.
+# With Gaussian errors, the curve leaves the band: 4 % of the abalone are below the 10 % quantile, and 58 %
+# are below the median, because the errors are skewed. With the empirical distribution of the errors, the
+# curve follows the diagonal: 10 % are below the 10 % quantile, and 49 % are below the median.

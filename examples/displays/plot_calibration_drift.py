@@ -2,9 +2,10 @@
 Does a model stay calibrated? CalibrationDriftDisplay
 =====================================================
 
-:class:`~skuq.displays.CalibrationDriftDisplay` draws coverage, score or width of a deployed model in each
-period and flags periods in which it is no longer calibrated. The fuel economy of cars of the same weight and
-power grows over the years, which a model fitted to every other car of 1970 to 1973 does not predict.
+:class:`~skuq.displays.CalibrationDriftDisplay` plots coverage, score or width of a deployed model by period
+and flags periods in which the model is no longer calibrated. In this example, the model is fitted to every
+other car of 1970 to 1973. The fuel economy of cars of the same weight and power increases over the years,
+which the model does not predict.
 """
 
 import matplotlib.pyplot as plt
@@ -35,6 +36,6 @@ print(display.table[columns].round(2).to_string())
 plt.show()
 
 # %%
-# Until 1973 no period is flagged. From 1974 on coverage falls, to 13 % in 1982, while the intervals become
-# little wider. The ratio in the right panel shows that errors are up to 2.6 times as large as predicted: new
-# data are needed rather than wider intervals.
+# Until 1973, no period is flagged. From 1974 on, the coverage falls, to 13 % in 1982, while the intervals
+# become only a little wider. The right panel shows that the errors are up to 2.6 times as large as predicted.
+# Fit the model to new data instead of widening the intervals.

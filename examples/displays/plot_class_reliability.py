@@ -3,8 +3,8 @@ Are class probabilities calibrated? ClassReliabilityDisplay
 ===========================================================
 
 :class:`~skuq.displays.ClassReliabilityDisplay` compares predicted class probabilities with observed
-frequencies: for the most probable class of each row, or for one class (``of_class``). Below the diagonal a
-classifier is overconfident. Above the diagonal it is underconfident.
+frequencies: for the most probable class of each row, or for one class (``of_class``). Below the diagonal, a
+classifier is overconfident. Above the diagonal, it is underconfident.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +39,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# Naive Bayes is overconfident at all probabilities. The forest, whose trees disagree, is underconfident: if
-# it predicts 0.6, it is almost always right. Most rows of a calibrated forest are in the last bin.
+# Naive Bayes is overconfident at all probabilities. The forest is underconfident, because its trees disagree:
+# if it predicts a probability of 0.6, it is almost always right. After calibration of the forest, most rows
+# are in the last bin.

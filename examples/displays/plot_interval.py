@@ -2,8 +2,9 @@
 Where do the intervals miss? IntervalDisplay
 ============================================
 
-:class:`~skuq.displays.IntervalDisplay` draws the intervals of single rows, sorted, and those that miss in
-red. It shows whether they fail at the low or the high end, on one side only, or anywhere alike.
+:class:`~skuq.displays.IntervalDisplay` plots the intervals of single rows in sorted order. Intervals that
+miss their target are red. The plot shows whether misses occur for low or for high predictions, and whether
+targets are above or below their intervals.
 """
 
 import matplotlib.pyplot as plt

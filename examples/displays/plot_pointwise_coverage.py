@@ -2,9 +2,9 @@
 Is the coverage nominal at each x? PointwiseCoverageDisplay
 ===========================================================
 
-:class:`~skuq.displays.PointwiseCoverageDisplay` plots the coverage at each row over repeated training sets,
-as a histogram or over a feature, and the nominal coverage. If the noise varies and the width is constant, the
-coverage is nominal only on average.
+:class:`~skuq.displays.PointwiseCoverageDisplay` plots the coverage of each row over repeated training sets,
+as a histogram or against a feature. If the noise varies and the width is constant, the coverage is nominal
+only on average.
 """
 
 import matplotlib.pyplot as plt
@@ -34,6 +34,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With one noise level for all x, 90 % intervals cover 91 % on average, but between 65 % and 100 % at single
-# rows. Neither a histogram over simulations nor a single test set shows this. With a model of the noise, the
-# coverage is between 86 % and 92 %.
+# With one noise level for all x, 90 % intervals cover 91 % on average, but between 65 % and 100 % for
+# individual rows. Neither a histogram over simulations nor a single test set shows this difference. With a
+# model of the noise, the coverage is between 86 % and 92 %.

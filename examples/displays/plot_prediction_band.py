@@ -3,8 +3,8 @@ Does the band follow the scatter? PredictionBandDisplay
 =======================================================
 
 :class:`~skuq.displays.PredictionBandDisplay` plots observed against predicted values, with prediction
-intervals as a band. A band that is too narrow at one end and too wide at the other shows here and in no
-average.
+intervals as a band. The plot shows a band that is too narrow at one end and too wide at the other, which an
+average over rows does not show.
 """
 
 import matplotlib.pyplot as plt
@@ -38,5 +38,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# At constant width, 9.6 mpg, the band is too wide for the cars of low mileage at the left and too narrow at
-# the right. The modeled width follows the scatter, from 6.3 to 11.5 mpg.
+# With a constant width of 9.6 mpg, the band is too wide at the left, for cars of low fuel economy, and too
+# narrow at the right. With a model of the errors, the width follows the scatter, from 6.3 to 11.5 mpg.

@@ -3,8 +3,8 @@ Do sets of classes have the predicted coverage? PredictionSetDisplay
 ====================================================================
 
 :class:`~skuq.displays.PredictionSetDisplay` compares the coverage of prediction sets with the nominal
-coverage, and with the predicted probability of the sets, the dashed curve. A calibrated classifier lies on
-the dashed curve. Conformal sets lie on the diagonal.
+coverage and with the predicted probability of the sets (dashed curve). A calibrated classifier lies on the
+dashed curve. Conformal sets lie on the diagonal.
 """
 
 import matplotlib.pyplot as plt
@@ -36,5 +36,5 @@ plt.show()
 # %%
 # At a nominal coverage of 90 %, naive Bayes predicts a coverage of 99.8 % and covers 92 %: it is
 # overconfident. Logistic regression is underconfident here. After conformal calibration, naive Bayes has the
-# nominal coverage if this is above its accuracy, 90 %. At a nominal coverage of 98 % its sets contain all
-# classes.
+# nominal coverage if the nominal coverage is above its accuracy of 90 %. At a nominal coverage of 98 %, its
+# sets contain all classes.

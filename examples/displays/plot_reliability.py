@@ -3,8 +3,8 @@ Are large errors predicted? ReliabilityDisplay
 ==============================================
 
 :class:`~skuq.displays.ReliabilityDisplay` compares the root mean squared error with the predicted standard
-deviation, in bins of the latter. A calibrated model lies on the diagonal; above it, errors are larger than
-predicted.
+deviation, in bins of predicted standard deviation. A calibrated model lies on the diagonal. Above the
+diagonal, errors are larger than predicted.
 """
 
 import matplotlib.pyplot as plt
@@ -33,5 +33,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The spread of the trees is overconfident where it is small: the errors are 1.4 times as large as predicted
-# in the first bin. A model of the errors is below the diagonal, a little too wide, by 1 to 18 %.
+# The spread of the trees is overconfident for rows with a small spread: the errors are 1.4 times as large as
+# predicted in the first bin. The model of the errors is below the diagonal: its standard deviations are 1 to
+# 18 % too large.

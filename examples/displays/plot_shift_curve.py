@@ -45,6 +45,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The conformal intervals of the forest have half of the width of least squares, and their coverage decreases
-# with little noise. The width does not change, so it does not indicate the lower coverage. Least squares is
-# less accurate, and its coverage decreases less.
+# The conformal intervals of the forest are half as wide as the intervals of least squares, and their coverage
+# decreases even with little noise. The width does not change, so it does not indicate the lower coverage.
+# Least squares is less accurate, and its coverage decreases less.

@@ -2,8 +2,9 @@
 Which width for which miss rate? UncertaintyCharacteristicsDisplay
 ==================================================================
 
-:class:`~skuq.displays.UncertaintyCharacteristicsDisplay` plots the miss rate of the bands at every width they
-could be given. The lower curve is better; dashed are bands of one width around the same predictions.
+:class:`~skuq.displays.UncertaintyCharacteristicsDisplay` multiplies all bands by a common factor, and plots
+the miss rate against the mean width for all factors. Lower curves are better. The dashed curve has bands of
+constant width around the same predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -30,6 +31,6 @@ print(
 plt.show()
 
 # %%
-# For a miss rate of 10 % the bands of the model are 4.0 dB to either side, bands of one width 4.2 dB: the
-# predicted widths are informative there. At high miss rates, for narrow bands, they are not, and the curves
-# cross.
+# For a miss rate of 10 %, the mean half width is 4.0 dB for the bands of the model and 4.2 dB for bands of
+# constant width, so the predicted widths are informative. At high miss rates, with narrow bands, the
+# predicted widths are not informative, and the curves cross.

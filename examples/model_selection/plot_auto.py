@@ -3,8 +3,9 @@ From data to the best distribution: AutoUncertaintyRegressor
 ============================================================
 
 :class:`~skuq.model_selection.AutoUncertaintyRegressor` searches models, parameters, methods and recalibrators
-for the smallest CRPS, here of the strength of concrete. A few trials of scikit-learn's models take seconds;
-with ``time_budget=60``, the default, boosting of other packages and networks take part as well.
+for the smallest CRPS. This example predicts the strength of concrete. A few trials of scikit-learn's models
+take seconds. With the default ``time_budget=60``, the search also includes networks and gradient boosting
+from other packages.
 """
 
 import matplotlib.pyplot as plt
@@ -40,5 +41,5 @@ ax.set(xlabel="out-of-fold CRPS (MPa), ± standard error", ylabel="model, recali
 plt.show()
 
 # %%
-# The pool of forests and boosting is better than each of them, and its coverage is nominal, also on the test
-# rows. The figure omits the linear models, with 3.2 to 6.1 MPa.
+# The pool of forests and boosting is better than each of its members, and its coverage is nominal, also on
+# the test rows. The figure omits the linear models, which have a CRPS of 3.2 to 6.1 MPa.

@@ -3,7 +3,8 @@ The best model with sufficient coverage
 =======================================
 
 :func:`~skuq.model_selection.refit_best` selects by a proper score among the candidates that satisfy
-constraints: the smallest CRPS with a coverage of 90 % intervals of at least 88 %.
+constraints. In this example, it selects the smallest CRPS among the candidates whose 90 % intervals cover at
+least 88 %.
 """
 
 import matplotlib.pyplot as plt
@@ -50,5 +51,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The smallest CRPS, 2.67 MPa, has a coverage of 87 %. Of the three candidates that satisfy the constraint the
-# one with the smallest CRPS is refitted, 2.76 MPa: leaves of one row, with a noise term.
+# The candidate with the smallest CRPS, 2.67 MPa, has a coverage of 87 %. Three candidates satisfy the
+# constraint. The best of them has a CRPS of 2.76 MPa and is refitted: its leaves have one row, and it has a
+# noise term.

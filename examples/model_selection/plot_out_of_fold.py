@@ -29,5 +29,5 @@ for name, dist in forecasts.items():
 plt.show()
 
 # %%
-# On its training rows the forest seems underconfident: 90 % intervals cover 93 %. Out of fold it is
-# overconfident: they cover 78 %. Only the out-of-fold coverage is the coverage of new rows.
+# On its training rows, the forest seems underconfident: 90 % intervals cover 93 %. Out of fold, the forest is
+# overconfident: 90 % intervals cover 78 %. Only the out-of-fold coverage is the coverage of new rows.

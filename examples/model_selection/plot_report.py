@@ -2,8 +2,8 @@
 All metrics of a model, with their uncertainty
 ==============================================
 
-:func:`~skuq.evaluation.uncertainty_report` computes many metrics at once, each with an interval, with the
-value that a calibrated model would have on as many rows, and with an interpretation.
+:func:`~skuq.evaluation.uncertainty_report` computes many metrics at once. Each metric has a confidence
+interval, the value of a calibrated model on the same number of rows, and an interpretation.
 """
 
 import matplotlib.pyplot as plt

@@ -29,6 +29,6 @@ ax.legend()
 plt.show()
 
 # %%
-# On the same 300 rows, the epistemic standard deviation doubles from a rate of 0.05 to 0.5, but the CRPS of
-# new rows changes only by 3 %. The rate determines the split into epistemic and aleatoric parts, so do not
-# rely on this split.
+# On the same 300 rows, the epistemic standard deviation doubles if the rate increases from 0.05 to 0.5, but
+# the CRPS on new rows changes by only 3 %. The rate determines the split into epistemic and aleatoric parts,
+# so do not rely on this split.

@@ -31,5 +31,5 @@ ax.legend()
 plt.show()
 
 # %%
-# The 20 snapshots differ most at both ends, and nearly agree between them. They differ less than independent
-# networks would. The band covers 90 % of the test rows; most of its width is the noise.
+# The 20 snapshots differ most at both ends of the range, and nearly agree in the middle. They differ less
+# than independent networks would. The band covers 90 % of the test rows; most of its width is the noise.

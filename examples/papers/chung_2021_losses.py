@@ -4,8 +4,8 @@ Chung et al. 2021: one network, four losses
 
 This script compares our numbers with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
 "Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts mean and variance. It is trained by one of
-four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 further rows are kept, and 100
-new rows measure the network.
+four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 validation rows are kept, and
+the network is evaluated on 100 test rows.
 
 The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
 are means over five initializations. One call of `skuq.neural.fit_many` trains all 100 networks.
@@ -128,7 +128,7 @@ def plan() -> list[Network]:
     return list(product(LOSSES, range(SEEDS), range(STARTS)))
 
 
-def standardised(networks: list[Network], epochs: int) -> list[Normal]:
+def standardized(networks: list[Network], epochs: int) -> list[Normal]:
     """Train all networks in one call, and return their forecasts of the test rows."""
     simulated = [simulate(seed) for seed in range(SEEDS)]
     X, y = (np.concatenate([parts[k] for parts in simulated]) for k in (0, 1))
@@ -283,7 +283,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
     torch.set_num_threads(1)
     epochs, networks = FULL if options.full else QUICK, plan()
     results, seconds = {}, {}
-    for name, train in {"skuq": standardised, "raw units": raw}.items():
+    for name, train in {"skuq": standardized, "raw units": raw}.items():
         if name == "skuq" or options.raw:
             start = time.process_time()
             results[name] = rows_of(networks, train(networks, epochs))

@@ -4,7 +4,7 @@ Kompa et al. 2021: coverage and width of seven methods on nine sets
 
 This script compares our numbers with tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
-doi:10.3390/e23121608. The numbers are coverage and width of 95 % intervals, with widths in standard
+doi:10.3390/e23121608. The numbers are the coverage and the width of 95 % intervals. Widths are in standard
 deviations of the training targets.
 
 A random search selects hyperparameters by the error on a fifth of each fold's training rows. One call of

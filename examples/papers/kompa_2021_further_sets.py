@@ -3,9 +3,9 @@ The default ensemble on data sets not used to choose its defaults
 ==================================================================
 
 The defaults of `DeepEnsembleRegressor` were chosen on the nine data sets of Kompa et al. (2021). This script
-evaluates the defaults, except for calibration at 95 %, on data sets of Wibbeke et al. (2025). The random
-splits are made in the same way. The numbers are coverage at several levels, and the width of 95 % intervals
-in standard deviations of the training targets.
+evaluates the defaults on data sets of Wibbeke et al. (2025), except that the networks are calibrated at 95 %.
+The random splits are made in the same way. The numbers are coverage at several levels, and the width of 95 %
+intervals in standard deviations of the training targets.
 
     python kompa_2021_further_sets.py                              # three sets, one split: half a minute
     python kompa_2021_further_sets.py --full --out further.json    # all sets, twenty splits: half an hour

@@ -78,7 +78,7 @@ SMALL = ("least squares", "forest, UncertaintyRegressor")
 # -------------------------------------------------------------------------------- the data and the shifts
 
 
-def standardised(values: np.ndarray, train: np.ndarray) -> np.ndarray:
+def standardized(values: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Return values in standard deviations of the training rows."""
     return (values - values[train].mean(axis=0)) / values[train].std(axis=0)
 
@@ -89,7 +89,7 @@ def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, floa
     for column in ("frequency", "suction_side_displacement_thickness"):
         frame[column] = np.log(frame[column])
     train, test = np.split(np.random.default_rng(seed).permutation(len(frame)), [900])
-    table = standardised(frame.to_numpy(), train)
+    table = standardized(frame.to_numpy(), train)
     X, y = table[:, :-1], table[:, -1]
     model = FrozenEstimator(METHODS[method](seed).fit(X[train], y[train]))
     curve = partial(shift_curve, model, X, y, scoring=["picp", "mpiw"], cv=[(train, test)], random_state=seed)
@@ -110,11 +110,11 @@ def add_noise(X: np.ndarray, severity: float, random_state: int) -> np.ndarray:
 def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
     """Train on 1100 red wines, and test the other red wines and an equal number of white wines."""
     frame = pd.read_csv(folder / "paper001" / "wine_quality.csv.gz")
-    colour = frame.pop("color").to_numpy()
+    color = frame.pop("color").to_numpy()
     rng = np.random.default_rng(seed)
-    train, rest = np.split(rng.permutation(np.flatnonzero(colour == "red")), [1100])
-    white = rng.choice(np.flatnonzero(colour == "white"), rest.size, replace=False)
-    return by_group("wine", frame.to_numpy(), colour, train, np.concatenate([rest, white]), method, seed)
+    train, rest = np.split(rng.permutation(np.flatnonzero(color == "red")), [1100])
+    white = rng.choice(np.flatnonzero(color == "white"), rest.size, replace=False)
+    return by_group("wine", frame.to_numpy(), color, train, np.concatenate([rest, white]), method, seed)
 
 
 def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
@@ -148,7 +148,7 @@ def by_group(
     seed: int,
 ) -> dict[str, tuple[float, float]]:
     """Return coverage and width of the tested rows of each group; the last column of values is the target."""
-    table = standardised(np.delete(values, values[train].std(axis=0) == 0, axis=1), train)
+    table = standardized(np.delete(values, values[train].std(axis=0) == 0, axis=1), train)
     X, y = table[:, :-1], table[:, -1]
     bounds = predict_dist(METHODS[method](seed).fit(X[train], y[train]), X[test]).interval(COVERAGE)
     found = conditional_coverage(y[test], bounds, groups=group[test])

@@ -24,98 +24,32 @@ The seventh set of the paper, superconductivity, is not included.
 """
 
 import argparse
-import json
-import os
 import time
-import warnings
-from dataclasses import dataclass
 from itertools import combinations, product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import r2_score, root_mean_squared_error
+from sklearn.metrics import r2_score
+from wibbeke_2025_shared import (
+    FULL,
+    GROUPS,
+    LARGE,
+    Split,
+    add_data_argument,
+    as_published,
+    prepare,
+    read_data_argument,
+)
 
 from skuq.distributions import Distribution
-from skuq.exceptions import SmallSampleWarning
-from skuq.metrics import (
-    calibration_score_loss,
-    coverage_width_loss,
-    crps_loss,
-    expected_coverage_probability_error,
-    expected_normalized_calibration_error,
-    interval_score_loss,
-    nll_loss,
-    pinball_loss,
-    prediction_interval_coverage,
-    quantile_calibration_error,
-    sharpness,
-    uncertainty_calibration_error,
-)
 from skuq.neural import DeepEnsembleRegressor, Loss, NLLLoss, fit_many
 
 SMALL = ("servo", "energy_efficiency", "airfoil_self_noise")
-FULL = (
-    "forest_fires",
-    "facebook_metrics",
-    "computer_hardware",
-    "abalone",
-    "wine_quality",
-    "airfoil_self_noise",
-    "grid_stability",
-    "servo",
-    "concrete_strength",
-    "combined_cycle_power_plant",
-    "parkinsons_telemonitoring",
-    "auction_verification",
-    "energy_efficiency",
-    "nhanes_age",
-)  # in the order of the paper's table 2
-LARGE = ("steel_industry",)
 QUICK_EPOCHS, EPOCHS, BATCH = 30, 200, 32
 PUBLISHED_R2 = (-0.161, 0.056)  # lowest and highest of the 26 ensembles in the paper's files of results
-TWENTY, FIFTHS = np.linspace(0.01, 0.99, 20), np.linspace(0, 1, 6)
 FOUR_DIGITS = ("UCE", "CalS")
 SHOWN = ("RMSE", "R2", "NLL", "Sharpness", "Variation", "PICP", "CalS", "ENCE", "UCE", "QCE")
-GROUPS = {
-    "group 1": ("RMSE", "Sharpness", "NLL", "CRPS", "IS", "Check"),
-    "group 2": ("CalS", "ECPE", "QCE"),
-    "the rest": ("PICP", "CWC", "ENCE", "UCE"),
-}
-
-
-# -------------------------------------------------------------------------------------------------- the data
-
-
-@dataclass(frozen=True)
-class Split:
-    """Features and target of one set after the paper's preprocessing, with training and test rows."""
-
-    X: np.ndarray
-    y: np.ndarray
-    train: np.ndarray
-    test: np.ndarray
-
-
-def prepare(folder: Path, name: str, seed: int = 0) -> Split:
-    """Return one set without outliers, with all columns and the target scaled to [0, 1], split 70 to 30."""
-    record = json.loads((folder / f"{name}.json").read_text())
-    recipe = record["paper001"]
-    frame = pd.read_csv(folder / f"{name}.csv.gz")[recipe["column_order"]].dropna()
-    for column in recipe["label_encode"]:
-        frame[column] = np.unique(frame[column], return_inverse=True)[1]
-    frame = frame.astype(float)
-    frame = (frame - frame.min()) / (frame.max() - frame.min())
-    with warnings.catch_warnings(action="ignore"):  # scikit-learn warns of feature names
-        scores = -IsolationForest(random_state=seed).fit(frame).score_samples(frame)
-    kept = frame[(scores - scores.min()) / (scores.max() - scores.min()) <= 0.8]
-    shuffled = kept.sample(frac=1, random_state=seed)
-    n_train = int(0.7 * len(shuffled))
-    X, y = shuffled.drop(columns=record["target"]).to_numpy(), shuffled[record["target"]].to_numpy()
-    rows = np.arange(len(y))
-    return Split(X, y, rows[:n_train], rows[n_train:])
 
 
 # -------------------------------------------------------------------------------------------- the ensembles
@@ -163,28 +97,12 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
 
 
 def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
-    """Return the metrics of the paper, with the levels and bins of its code, and the variation of widths.
+    """Return the metrics of the paper's code, R2, and the variation of widths.
 
     The variation is the standard deviation of the predicted standard deviations, divided by their mean.
     """
-    with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # some sets are small
-        return {
-            "RMSE": root_mean_squared_error(y, dist.mean()),
-            "R2": r2_score(y, dist.mean()),
-            "Sharpness": sharpness(y, dist, kind="rms"),
-            "Variation": dist.std().std() / dist.std().mean(),
-            "NLL": nll_loss(y, dist),
-            "CRPS": crps_loss(y, dist),
-            "IS": interval_score_loss(y, dist, coverage=TWENTY),
-            "Check": pinball_loss(y, dist, levels=TWENTY),
-            "CalS": calibration_score_loss(y, dist, levels=FIFTHS, kind="interval", reduction="mean"),
-            "ECPE": expected_coverage_probability_error(y, dist, levels=FIFTHS),
-            "QCE": quantile_calibration_error(y, dist, marginal=True),
-            "PICP": prediction_interval_coverage(y, dist, coverage=0.95),
-            "CWC": coverage_width_loss(y, dist, coverage=0.95),
-            "ENCE": expected_normalized_calibration_error(y, dist, strategy="uniform"),
-            "UCE": uncertainty_calibration_error(y, dist),
-        }
+    variation = dist.std().std() / dist.std().mean()
+    return {"R2": r2_score(y, dist.mean()), "Variation": variation, **as_published(y, dist)}
 
 
 # ----------------------------------------------------------------------------------------------- the tables
@@ -251,18 +169,17 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     )
     parser.add_argument("--full", action="store_true", help=f"{EPOCHS} epochs, on fourteen sets")
     parser.add_argument("--sets", nargs="+", help="names of data files, or all")
-    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with paper001")
+    add_data_argument(parser)
     parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
     options = parser.parse_args(arguments)
-    if not options.data or not (Path(options.data) / "paper001").is_dir():
-        parser.error("no data: pass --data, or set SKUQ_DATA to the folder that holds paper001.")
+    folder = read_data_argument(parser, options)
     torch.set_num_threads(1)
     names = options.sets or (FULL if options.full else SMALL)
     names = (*FULL, *LARGE) if names == ["all"] else names
     epochs = EPOCHS if options.full else QUICK_EPOCHS
     rows, start = {}, time.process_time()
     for name in names:
-        split = prepare(Path(options.data) / "paper001", name)
+        split = prepare(folder, name)
         y = split.y[split.test]
         for version, dist in train(split, epochs).items():
             rows[name, version] = {"rows": len(y), **measure(y, dist)}

@@ -2,8 +2,9 @@
 What does my forecast cost? The operating point
 ===============================================
 
-A supplier of concrete states its strength with a tolerance: a MPa of tolerance costs 1, a sample outside 30.
-:func:`~skuq.metrics.uncertainty_characteristics_curve` gives the cheapest bands of a model and their cost.
+A supplier of concrete states its strength with a tolerance. One MPa of tolerance costs 1, and a sample
+outside the tolerance costs 30. :func:`~skuq.metrics.uncertainty_characteristics_curve` returns the cheapest
+bands of a model and their cost.
 """
 
 import matplotlib.pyplot as plt
@@ -43,5 +44,6 @@ plt.show()
 
 # %%
 # The cheapest bands of the linear model are ± 8.3 MPa and cost 11.1 per sample. The cheapest bands of
-# boosting are ± 9.8 MPa and cost 11.2. A narrower band costs more misses, and a wider band costs more width.
+# boosting are ± 9.8 MPa and cost 11.2. With narrower bands, misses cost more, and with wider bands, the width
+# costs more.
 # :class:`~skuq.recalibration.OperatingPointRecalibrator` sets the intervals of a model to this point.

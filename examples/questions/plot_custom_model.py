@@ -19,7 +19,7 @@ from skuq.displays import IntervalDisplay
 from skuq.distributions import Empirical
 
 
-class Neighbours(KNeighborsRegressor):
+class Neighbors(KNeighborsRegressor):
     """Distribution of the targets of the nearest training rows."""
 
     def fit(self, X, y):
@@ -32,8 +32,8 @@ class Neighbours(KNeighborsRegressor):
 
 X, y = load_abalone(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=100, random_state=0)
-grid = {"neighbours__n_neighbors": [5, 10, 20, 40, 80]}
-pipeline = make_pipeline(StandardScaler(), Neighbours())
+grid = {"neighbors__n_neighbors": [5, 10, 20, 40, 80]}
+pipeline = make_pipeline(StandardScaler(), Neighbors())
 search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), error_score="raise").fit(
     X_train, y_train
 )

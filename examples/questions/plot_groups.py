@@ -2,9 +2,10 @@
 Rows that belong together: grouped data
 =======================================
 
-The 1030 strengths of concrete are from 428 mixes, each tested at several ages. If the next rows are of new
-mixes, folds must not split a mix: otherwise errors are too small, and intervals too narrow. ``groups`` and
-``GroupKFold`` in :class:`~skuq.regressors.UncertaintyRegressor` prevent that.
+The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows are
+from new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
+are too narrow. To keep mixes together, pass ``groups`` and ``GroupKFold`` to
+:class:`~skuq.regressors.UncertaintyRegressor`.
 """
 
 import matplotlib.pyplot as plt
@@ -44,5 +45,5 @@ ax.legend()
 plt.show()
 
 # %%
-# With folds of rows the model has seen most mixes, and 90 % intervals cover 82 % of new mixes. With folds of
-# mixes they cover 90 %.
+# With folds of rows, each fold's model was trained on most mixes of its test rows, and 90 % intervals cover
+# 82 % of the rows of new mixes. With folds of mixes, they cover 90 %.

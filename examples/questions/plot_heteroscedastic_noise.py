@@ -42,5 +42,6 @@ for method, ax in zip(["bootstrap", "residual", "quantile"], axes, strict=True):
 plt.show()
 
 # %%
-# With homoscedastic noise the intervals cover 100 % of the targets for x < 2 and 80 % for x > 4. The other
-# two methods follow the noise, with coverages of 94 % to 97 % and 89 % to 91 %. They have the smaller CRPS.
+# With homoscedastic noise, the intervals cover 100 % of the targets for x < 2 and 80 % for x > 4. With the
+# other two methods, the width follows the noise: the coverage is 94 % to 97 % for x < 2 and 89 % to 91 % for
+# x > 4. Both have a smaller CRPS.

@@ -2,8 +2,8 @@
 Would more data help?
 =====================
 
-More rows reduce the epistemic part of the uncertainty, not the noise.
-:class:`~skuq.regressors.BootstrapRegressor` estimates both at growing training sets of abalone.
+More rows reduce the epistemic part of the uncertainty, but not the noise. This example estimates both parts
+with :class:`~skuq.regressors.BootstrapRegressor` on training sets of abalone of increasing size.
 """
 
 import matplotlib.pyplot as plt
@@ -34,5 +34,5 @@ ax.legend()
 plt.show()
 
 # %%
-# From 50 to 1600 rows the epistemic part falls from 1.7 to 0.4 rings. The noise stays at 2.4 rings, so more
-# rows would hardly narrow the intervals; other features might.
+# From 50 to 1600 rows, the epistemic part decreases from 1.7 to 0.4 rings. The noise stays at 2.4 rings, so
+# more rows would hardly make the intervals narrower. Additional features might reduce the noise.

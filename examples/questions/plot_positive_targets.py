@@ -2,8 +2,8 @@
 Targets that are positive and skewed
 ====================================
 
-The weight of the meat of abalone, predicted from the length and diameter of the shell: intervals of a linear
-model include negative weights. With scikit-learn's ``TransformedTargetRegressor`` the model predicts the
+A linear model predicts the weight of the meat of abalone from the length and diameter of the shell. Its
+intervals include negative weights. With scikit-learn's ``TransformedTargetRegressor``, the model predicts the
 logarithm, and :func:`~skuq.prediction.predict_dist` transforms the distribution back to positive weights.
 """
 
@@ -47,5 +47,6 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# On the scale of grams 6 % of the lower bounds are negative. On the scale of the logarithm none is, heavy
-# abalone have longer intervals than light ones, and the CRPS falls from 5.92 to 5.44 g.
+# With a model of the weight, 6 % of the lower bounds are negative. With a model of the logarithm, all bounds
+# are positive, and heavy abalone have wider intervals than light abalone. The CRPS decreases from 5.92 to
+# 5.44 g.

@@ -2,9 +2,9 @@
 Which intervals for a random forest?
 ====================================
 
-Five ways to predict intervals with the same forest: the spread of its trees, that spread and a noise term,
-its out-of-bag rows, a model of the errors, and conformal prediction. Strength of concrete, on rows that none
-of them has used.
+This example compares five ways to compute intervals from the same random forest: the spread of its trees,
+this spread with a noise term, its out-of-bag rows, a model of the errors, and conformal prediction. The
+target is the strength of concrete, and the test rows are not used for fitting or calibration.
 """
 
 import matplotlib.pyplot as plt
@@ -44,8 +44,9 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The spread of the trees alone is a little too narrow here, 87 %; adding noise to it counts a part of the
-# error twice, 98 %. The out-of-bag rows of one fit give the smallest CRPS, 2.81 MPa, and the narrowest
-# intervals that cover 90 %; a model of the errors takes 10 fits. Conformal intervals are wider and have the
-# guarantee. See :class:`~skuq.regressors.ForestDistributionRegressor`,
+# Intervals from the spread of the trees alone are a little too narrow here, with a coverage of 87 %. With
+# noise added, a part of the error counts twice, and the coverage is 98 %. The out-of-bag rows have the
+# smallest CRPS, 2.81 MPa, and the narrowest intervals that cover 90 %. They require only one fit of the
+# forest, whereas the model of the errors requires 10 fits. Conformal intervals are wider, and their coverage
+# is guaranteed. See :class:`~skuq.regressors.ForestDistributionRegressor`,
 # :class:`~skuq.regressors.ResidualRegressor` and :class:`~skuq.regressors.CrossConformalRegressor`.

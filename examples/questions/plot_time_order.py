@@ -2,9 +2,9 @@
 Data that drift: partial_fit
 ============================
 
-The fuel economy of cars increased by 80 % from 1970 to 1982. Ten cars at a time are predicted, then observed
-and passed to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`, which replaces old errors by
-new ones and adapts its level.
+The fuel economy of cars increased by 80 % from 1970 to 1982. This example predicts ten cars at a time and
+then passes their targets to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. This method
+replaces old errors by new errors and adapts the target coverage.
 """
 
 import matplotlib.pyplot as plt
@@ -47,5 +47,6 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# Calibrated on the cars until 1973, the intervals cover 68 % of the following cars. Updated intervals cover
-# 88 %: they widen as the cars become more economical. The model itself is not fitted again.
+# If the intervals are calibrated only on the cars until 1973, they cover 68 % of the later cars. With
+# updates, the intervals become wider as the cars become more economical, and they cover 88 %. The model
+# itself is not refitted.

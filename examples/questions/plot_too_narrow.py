@@ -42,6 +42,6 @@ ax.legend()
 plt.show()
 
 # %%
-# Coverage is 94 % on the training rows, and 81 % on new ones. The bias is small, errors are 1.4 times as
-# large as predicted, and skewed to the right. One factor corrects the scale; the skewness requires a
+# The coverage is 94 % on the training rows and 81 % on new rows. The bias is small. The errors are 1.4 times
+# as large as predicted, and skewed to the right. One factor corrects the scale. The skewness requires a
 # recalibrator of the shape, such as :class:`~skuq.recalibration.EmpiricalRecalibrator`.

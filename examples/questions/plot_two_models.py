@@ -2,9 +2,9 @@
 Are two models different?
 =========================
 
-The scores of two models on the same rows differ by chance, too.
-:func:`~skuq.evaluation.paired_permutation_test` tests the difference,
-:func:`~skuq.evaluation.bootstrap_interval` states the uncertainty of each value.
+Even equally good models have different scores on a test set, by chance.
+:func:`~skuq.evaluation.paired_permutation_test` tests the difference, and
+:func:`~skuq.evaluation.bootstrap_interval` computes a confidence interval for each score.
 """
 
 import matplotlib.pyplot as plt
@@ -43,5 +43,6 @@ ax.margins(y=0.4)
 plt.show()
 
 # %%
-# The intervals of the two values overlap, yet the difference is significant, p = 0.029: the test compares the
-# scores row by row, so that rows which are hard for both cancel. The forest has the smaller CRPS, by 0.07 dB.
+# The forest has the smaller CRPS, by 0.07 dB. The confidence intervals of the two scores overlap, but the
+# difference is significant (p = 0.029). The test compares the scores row by row, so the variation between
+# easy and difficult rows cancels.

@@ -2,8 +2,9 @@
 Which model detects unknown images?
 ===================================
 
-Networks are trained on upright, centered digits. The test images are then moved to the right, or rotated. The
-networks make more errors. Their prediction sets should therefore grow, so that they still contain the digit.
+Networks are trained on upright, centered digits. The test images are then moved to the right, or rotated. On
+these images, the networks make more errors. The prediction sets should therefore grow, so that they still
+contain the digit.
 :func:`~skuq.evaluation.shift_curve` scores four kinds of networks.
 """
 
@@ -54,9 +55,9 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The sets contain 99 % of the upright digits. At a rotation of 30 degrees, the sets of one network contain
-# 58 % of the digits. The sets of the variational network contain 82 %, and have four digits on average. At
-# 120 degrees the coverages are 11 and 28 %. The sets of one network, the ensemble and dropout hardly grow:
+# The sets contain 99 % of the upright digits. At a rotation of 30 degrees, the sets of one network contain 58
+# % of the digits. The sets of the variational network contain 82 %, and have four digits on average. At 120
+# degrees, the coverages are 11 % and 28 %. The sets of one network, the ensemble and dropout hardly grow:
 # they have fewer than 2.5 digits. The sets of the variational network grow, but they are larger from the
 # beginning. If a digit is moved 4 pixels to the right, the edge cuts it in two. Such images differ from all
 # training images, and the sets of every model grow.

@@ -2,10 +2,10 @@
 A sample that does not represent the population: weights
 ========================================================
 
-The fuel economy of light cars varies more. They are over-represented in a sample, which contains all light
-cars, but only every fourth of the other cars, with weight 4. With ``sample_weight``, the calibration of
-:class:`~skuq.regressors.CrossConformalRegressor` refers to the population. Without it, the intervals are too
-wide.
+In this example, the sample contains all light cars, but only every fourth of the other cars, which therefore
+have weight 4. The fuel economy of light cars varies more. With ``sample_weight``,
+:class:`~skuq.regressors.CrossConformalRegressor` is calibrated for the population. Without weights, the
+intervals are too wide.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +39,5 @@ ax.set_ylabel("mean width of 90 % intervals (mpg)")
 plt.show()
 
 # %%
-# In the mean of 20 samples, the intervals without weights are 12.5 mpg wide and cover 92 % of the population.
-# With weights they are 11.4 mpg wide and cover 91 %.
+# On average over 20 samples, the intervals without weights are 12.5 mpg wide and cover 92 % of the
+# population. With weights, they are 11.4 mpg wide and cover 91 %.

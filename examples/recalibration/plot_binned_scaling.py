@@ -38,5 +38,5 @@ plt.show()
 
 # %%
 # With one factor, the errors are as large as predicted in the bin of the smallest predicted standard
-# deviations, and 0.71 times as large in the bin of the largest. With one factor per bin, the ratios are
-# between 0.83 and 1.04.
+# deviations, and 0.71 times as large in the bin of the largest. With one factor per bin, the ratios of error
+# to predicted standard deviation are between 0.83 and 1.04.

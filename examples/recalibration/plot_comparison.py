@@ -2,9 +2,10 @@
 All recalibrators on one data set
 =================================
 
-A random forest predicts the age of abalone by a Gaussian, with the spread of its trees as standard deviation.
-The intervals are too narrow, above all for rows with a small spread. This example fits each recalibrator to
-out-of-fold predictions, and plots the coverage on average and in each quarter of the predicted widths.
+A random forest predicts a Gaussian distribution of the age of abalone, with the spread of its trees as
+standard deviation. The intervals are too narrow, above all for rows with a small spread. This example fits
+each recalibrator to out-of-fold predictions, and plots the coverage on average and in each quarter of the
+predicted widths.
 """
 
 import matplotlib.pyplot as plt
@@ -52,6 +53,7 @@ plt.show()
 # %%
 # On average, all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator` cover about 90 % or
 # more. With one correction for all rows, the coverage is lower in the narrow quarter than in the others. The
-# corrections by bins, an increasing variance, conformal groups and Gaussian processes depend on the width.
+# corrections by bins, by an increasing variance, by conformal groups and by Gaussian processes depend on the
+# width.
 # :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects bias and shape, has the smallest CRPS,
 # 1.25. The tails of a Cauchy distribution are too heavy for these data.

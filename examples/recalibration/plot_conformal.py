@@ -43,5 +43,6 @@ ax.legend()
 plt.show()
 
 # %%
-# Calibrated on all rows together, the intervals cover 81 % in the narrowest quarter and 94 % in the widest.
-# Calibrated by quarter, they cover 88 % or 89 %. The guarantee is an average over calibration sets.
+# With one calibration for all rows, the intervals cover 81 % in the narrowest quarter and 94 % in the widest
+# quarter. With calibration by quarter, they cover 88 % or 89 % in each quarter. The guarantee is an average
+# over calibration sets.

@@ -4,7 +4,7 @@ Errors of infinite variance: GPCauchyRecalibrator
 
 :class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution. The scale
 of this distribution hardly depends on single gross errors. In this example, the simulated errors have a
-Cauchy distribution, and a factor by the Gaussian likelihood is far too large.
+Cauchy distribution, and a factor that is estimated by the Gaussian likelihood is far too large.
 """
 
 import matplotlib.pyplot as plt

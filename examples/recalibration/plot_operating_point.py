@@ -46,4 +46,5 @@ plt.show()
 # %%
 # The ring is the spread of the trees. The diamond is the narrowest band that misses at most 5 %. The square
 # is the minimum cost if a missed row costs as much as 50 MPa of half width. On new rows, the miss rates of
-# the last two are 7 % and 17 %. For a guarantee, use :class:`~skuq.recalibration.ConformalRecalibrator`.
+# the diamond and the square are 7 % and 17 %. For a guarantee, use
+# :class:`~skuq.recalibration.ConformalRecalibrator`.

@@ -48,5 +48,5 @@ plt.show()
 # %%
 # Before recalibration, 90 % intervals cover 76 % of the test rows, and 99 % intervals cover 87 %; the bounds
 # of the latter are extrapolated. Shifts of the quantiles and a map of the levels both correct the coverage.
-# With the map, 99 % intervals are four times as wide as with the shifts: it moves bounds in proportion to the
-# distances between quantiles, which are too close together.
+# With the map, 99 % intervals are four times as wide as with the shifts: the map moves bounds in units of the
+# distances between quantiles, and the quantiles are too close together.

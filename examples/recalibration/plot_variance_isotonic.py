@@ -43,6 +43,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# Before recalibration, the errors are about 1.4 times as large as predicted: 1.6 times in the bin of the
-# smallest predicted standard deviations, 1.1 times in the bin of the largest. The recalibrated standard
+# Before recalibration, the errors are about 1.4 times as large as predicted. The ratio is 1.6 in the bin of
+# the smallest predicted standard deviations and 1.1 in the bin of the largest. The recalibrated standard
 # deviation is close to the errors of the test rows.

@@ -4,7 +4,8 @@ The distribution of a random forest from one fit
 
 Every tree of a forest leaves out about a third of the rows.
 :class:`~skuq.regressors.ForestDistributionRegressor` calibrates the whole distribution on these rows. It also
-corrects the mean, which the averages of the leaves flatten, and estimates the epistemic uncertainty.
+corrects the mean, because averages over leaves are too close to the overall mean. It estimates the epistemic
+uncertainty as well.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 Quantiles at several levels: MultiQuantileRegressor
 ===================================================
 
-The age of abalone, by the rings of the shell, is skewed: some are much older than others of their weight.
+The age of abalone, measured by the rings of the shell, is skewed: some abalone are much older than others of
+the same weight.
 :class:`~skuq.regressors.MultiQuantileRegressor` fits one quantile model per level. The quantiles define a
 distribution without an assumed shape.
 """
@@ -37,6 +38,6 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# The quantiles diverge with the weight: the median is 7.7 rings at 20 g and 10.9 rings at 80 g, the 95 %
-# quantile 11.5 and 18.0. The distribution is skewed: the upper tail, from the median to the 95 % quantile, is
-# two to three times as long as the lower tail.
+# The quantiles diverge with the weight: from 20 g to 80 g, the median increases from 7.7 to 10.9 rings, and
+# the 95 % quantile increases from 11.5 to 18.0 rings. The distribution is skewed: the upper tail, from the
+# median to the 95 % quantile, is two to three times as long as the lower tail.

@@ -17,26 +17,14 @@ from skuq._conformal.scores import ConformalScore
 from skuq._ranks import RANK_TOLERANCE, score_level
 from skuq._typing import BoolArray, FloatArray
 
-__all__ = ["AdaptiveCalibration", "Observed"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Ranks of m rows among the calibration rows at the time of their prediction.
+    """Ranks of m rows among the calibration rows at the time of their prediction."""
 
-    Attributes
-    ----------
-    exceeded_weight : ndarray of shape (m,)
-        Weight of the calibration scores that each row exceeds.
-    total : ndarray of shape (m,)
-        Weight of all calibration scores and of the row itself.
-    repetitions : ndarray of shape (m,)
-        Number of repetitions of each row.
-    """
-
-    exceeded_weight: FloatArray
-    total: FloatArray
-    repetitions: FloatArray
+    exceeded_weight: FloatArray  # weight of the calibration scores that each row exceeds; shape (m,)
+    total: FloatArray  # weight of all calibration scores and of the row itself; shape (m,)
+    repetitions: FloatArray  # number of repetitions of each row; shape (m,)
 
     def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
         """Return whether each row is outside the interval of this miscoverage (conformal p-value)."""

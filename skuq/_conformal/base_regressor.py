@@ -13,8 +13,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_random_state
 from skuq.distributions import Distribution
 
-__all__ = ["BaseConformalRegressor", "ConformalStrategy"]
-
 
 class ConformalStrategy(Protocol):
     """A fitted method of a conformal regressor."""
@@ -34,7 +32,7 @@ class ConformalStrategy(Protocol):
 
 
 class BaseConformalRegressor(BaseUncertaintyRegressor):
-    """Base of regressors whose `_fit` sets the strategy ``_conformal``."""
+    """Base class of regressors whose `_fit` sets the strategy ``_conformal``."""
 
     _conformal: ConformalStrategy
 

@@ -16,8 +16,6 @@ from skuq._ranks import WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
-__all__ = ["CalibrationScores", "CalibrationSet", "PredictedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
@@ -33,21 +31,12 @@ class CalibrationScores:
     """Scores, weights and groups of k calibration rows, in the order of their observation.
 
     The weight of a row is repetitions times density ratio.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (1, k) or (2, k)
-        One score for both bounds, or one score each for the lower and the upper bound.
-    repetitions, density_ratio : ndarray of shape (k,)
-        The density ratio is 1 without covariate shift.
-    labels : ndarray of shape (k,) or None
-        Mondrian categories.
     """
 
-    scores: FloatArray
-    repetitions: FloatArray
-    density_ratio: FloatArray
-    labels: np.ndarray | None
+    scores: FloatArray  # shape (1, k) for both bounds, or (2, k) for the lower and the upper bound
+    repetitions: FloatArray  # shape (k,)
+    density_ratio: FloatArray  # 1 without covariate shift, shape (k,)
+    labels: np.ndarray | None  # Mondrian categories, shape (k,)
     options: GroupsAndShift
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 

@@ -13,8 +13,6 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction._child import name_of
 
-__all__ = ["check_known_labels", "classes_of", "fill_empty", "warn_of_unknown_labels"]
-
 
 def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
     """Return the class of each column of a fitted classifier's probabilities."""
@@ -43,16 +41,16 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
             f"labels, first {label!r} at row 0."
         )
     raise ValueError(
-        "`cv` must hold out rows with labels of training rows, got only labels without training rows, such "
-        f"as {label!r}. Pass another `cv`, or more rows of each class."
+        "`cv` must hold out rows whose labels also occur in training rows, got only other labels, such as "
+        f"{label!r}. Pass another `cv`, or more rows of each class."
     )
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
     """Warn that a coverage cannot be reached because of labels without training rows."""
     warn_user(
-        f"{100 * coverage:g} % is out of reach, because {unknown:g} of {n:g} calibration rows have labels "
-        "without training rows: sets contain all classes. Use a lower coverage, or train on rows of more "
+        f"sets contain all classes at the coverage {100 * coverage:g} %, because {unknown:g} of {n:g} "
+        "calibration rows have labels without training rows. Use a lower coverage, or train on rows of more "
         "classes.",
         SmallSampleWarning,
     )

@@ -10,8 +10,6 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option
 
-__all__ = ["APSScore", "ClassScore", "LACScore", "scores_of_labels", "select_score"]
-
 
 class ClassScore(Protocol):
     """Score of each class of a row; the classes with the smallest scores are in the set."""

@@ -29,8 +29,6 @@ from skuq._sklearn_compat import count_rows, delayed, run_parallel, safe_indexin
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
-__all__ = ["CrossConformal", "bagged_bounds", "bootstrap_splits", "fold_bounds"]
-
 _BLOCK_FLOATS = 1 << 22
 """Number of predictions of all models held at a time: 32 MB."""
 
@@ -90,17 +88,17 @@ def bagged_bounds(
     left_out = ~np.isnan(predicted)
     _check_left_out(left_out, counted)
     mean = aggregate == "mean"
-    centre = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
-    centring = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
-    bounds = _pair_bounds(centring, data.y[counted] - centre, weight, symmetric)
+    center = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
+    centering = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
+    bounds = _pair_bounds(centering, data.y[counted] - center, weight, symmetric)
     return bounds, float(len(counted) if weight is None else weight.sum())
 
 
 def _pair_bounds(
-    centring: Centring, residual: FloatArray, weight: FloatArray | None, symmetric: bool
+    centering: Centring, residual: FloatArray, weight: FloatArray | None, symmetric: bool
 ) -> PairBounds:
     high = SortedScores(np.abs(residual) if symmetric else residual, weight)
-    return PairBounds(centring, high if symmetric else SortedScores(-residual, weight), high)
+    return PairBounds(centering, high if symmetric else SortedScores(-residual, weight), high)
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
@@ -115,40 +113,25 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     in_all = ~left_out.any(axis=0)
     if in_all.any():
         raise ValueError(
-            "each row must be left out of at least one resample, whose model then predicts it, but "
-            f"{int(in_all.sum())} of {in_all.size} rows are left out of none of {len(left_out)}, first row "
-            f"{rows[np.argmax(in_all)]}. Raise `n_estimators` to about 50. With `cv`, pass more resamples, "
-            "or resamples that leave more rows out."
+            f"each row must be left out of at least one resample, but {int(in_all.sum())} of {in_all.size} "
+            f"rows are in all {len(left_out)} resamples, the first of them row {rows[np.argmax(in_all)]}. "
+            "Raise `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that leave more "
+            "rows out."
         )
-
-
-# ------------------------------------------------------------------------------------ prediction
 
 
 @dataclass(frozen=True, eq=False)
 class CrossConformal:
-    """Models of all folds or resamples, and the scores of the calibration rows.
+    """Models of all folds or resamples, and the scores of the calibration rows."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Fitted on all rows; predicts points.
-    n_calibration : float
-        Number of calibration rows, weights counted.
-    block_size : int or None
-        Number of rows predicted at a time by `PairBounds`; None chooses it by memory.
-    member_name : str
-        Name of a member in errors.
-    """
-
-    estimator: Any
+    estimator: Any  # fitted on all rows; predicts points
     members: tuple[FoldModel, ...]
     calibration: CrossBounds
-    n_calibration: float
+    n_calibration: float  # number of calibration rows, weights counted
     symmetric: bool
-    block_size: int | None
+    block_size: int | None  # number of rows predicted at a time by `PairBounds`; None chooses it by memory
     n_jobs: int | None
-    member_name: str
+    member_name: str  # name of a member in errors
 
     def point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator, X)

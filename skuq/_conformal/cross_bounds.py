@@ -10,16 +10,6 @@ import numpy as np
 from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_fold_sums
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Centring",
-    "CrossBounds",
-    "FoldBounds",
-    "LeftOutMean",
-    "LeftOutMedian",
-    "ModelOfFold",
-    "PairBounds",
-]
-
 _CHUNK_FLOATS = 1 << 18
 """Number of sums held at a time: 2 MB, which fit into the cache."""
 
@@ -28,19 +18,10 @@ class CrossBounds(Protocol):
     """Scores of the calibration rows and the models fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return lower and upper bounds.
+        """Return lower and upper bounds of m rows, shape (m, 2, L), from predictions of shape (M, m).
 
-        Parameters
-        ----------
-        predictions : ndarray of shape (M, m)
-            Prediction of each new row by each model.
-        targets : ndarray of shape (L,)
-            Ranks or weights of the bounds, counted outwards from the center.
-
-        Returns
-        -------
-        bounds : ndarray of shape (m, 2, L)
-            Infinite if the target exceeds the weight of the calibration rows.
+        ``targets`` of shape (L,) are ranks or weights, counted outwards from the center. A bound is infinite
+        if its target exceeds the weight of the calibration rows.
         """
 
 
@@ -136,7 +117,7 @@ class PairBounds:
     and ``high`` are the distances of the calibration rows below and above their predictions.
     """
 
-    centring: Centring
+    centering: Centring
     low: SortedScores
     high: SortedScores
 
@@ -164,6 +145,6 @@ class PairBounds:
     ) -> FloatArray:
         """Return the target sums of score and sign * prediction (between least and most), shape (r, L)."""
         window = scores.window(targets, least, most)
-        sums = self.centring.centers(predictions, scores.order[window])
+        sums = self.centering.centers(predictions, scores.order[window])
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")
         return scores.smallest(sums, window, targets)

@@ -25,8 +25,6 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.prediction._predict_set import class_proba
 
-__all__ = ["CrossSets", "fit_cross_sets"]
-
 
 def fit_cross_sets(
     estimator: Any,
@@ -39,7 +37,7 @@ def fit_cross_sets(
     n_jobs: int | None,
     verbose: int,
 ) -> CrossSets:
-    """Fit one classifier per fold and one on all rows; each of the t tests of a row has weight 1/t."""
+    """Fit one classifier per fold and one to all rows; a row in t test folds has weight 1/t in each."""
     folds = fit_folds(estimator, data, splits, n_jobs=n_jobs, verbose=verbose, predict=class_proba)
     fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     n_tests = np.bincount(np.concatenate(folds.test_rows), minlength=len(data))
@@ -63,19 +61,11 @@ def fit_cross_sets(
 
 @dataclass(frozen=True, eq=False)
 class RankedFold:
-    """Classifier of one fold and the scores of the fold's test rows.
-
-    Attributes
-    ----------
-    classes : ndarray
-        Labels of the columns of the probabilities; other folds may have other classes.
-    ranks : WeightedRanks or None
-        Scores of the test rows; None if their weights are 0.
-    """
+    """Classifier of one fold and the scores of the fold's test rows."""
 
     model: FoldModel
-    classes: np.ndarray
-    ranks: WeightedRanks | None
+    classes: np.ndarray  # labels of the columns of the probabilities; other folds may have other classes
+    ranks: WeightedRanks | None  # scores of the test rows; None if their weights are 0
 
     @property
     def weight_of_unknown(self) -> float:
@@ -100,24 +90,14 @@ class RankedFold:
 
 @dataclass(frozen=True, eq=False)
 class CrossSets:
-    """Classifiers of all folds and the scores of the calibration rows.
+    """Classifiers of all folds and the scores of the calibration rows."""
 
-    Attributes
-    ----------
-    model : FoldModel
-        Fitted on all rows.
-    members : tuple of RankedFold
-        Models of the folds.
-    n_calibration : float
-        Number of calibration rows, weights counted.
-    """
-
-    model: FoldModel
+    model: FoldModel  # fitted on all rows
     classes: np.ndarray
     score: ClassScore
     allow_empty: bool
-    members: tuple[RankedFold, ...]
-    n_calibration: float
+    members: tuple[RankedFold, ...]  # models of the folds
+    n_calibration: float  # number of calibration rows, weights counted
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k).

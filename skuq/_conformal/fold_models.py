@@ -1,4 +1,4 @@
-"""Models of folds and held-out rows, for regression and classification."""
+"""Models with test rows from folds or one split, for regression and classification."""
 
 from __future__ import annotations
 
@@ -16,19 +16,6 @@ from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_unused
 from skuq.distributions._unreachable_levels import LevelKind, unreachable_level, warn_of_unreachable_level
-
-__all__ = [
-    "FoldModel",
-    "HeldOut",
-    "check_groups_need_cv",
-    "check_tested_weight",
-    "fit_folds",
-    "fit_held_out",
-    "fold_models",
-    "held_out_splits",
-    "splits_of",
-    "warn_of_few_rows",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +40,8 @@ class HeldOut(NamedTuple):
 def check_groups_need_cv(cv: Any, fit_params: dict[str, Any]) -> None:
     if fit_params.get("groups") is not None and cv is None:
         raise ValueError(
-            "`groups` is given, but rows held out at random ignore it. Pass cv=GroupShuffleSplit(1), or "
-            "omit `groups`."
+            "`groups` is given, but without `cv` the held-out rows are drawn regardless of groups. Pass "
+            "cv=GroupShuffleSplit(1), or omit `groups`."
         )
 
 
@@ -63,7 +50,7 @@ def held_out_splits(
 ) -> list[Split] | None:
     """Return the splits of ``cv``, by default ``draw(n_held_out)``; None for a FrozenEstimator."""
     if isinstance(owner.estimator, FrozenEstimator):
-        remedy = "It is not fitted, so all rows given to `fit` calibrate."
+        remedy = "The frozen model is not refitted, so all rows are calibration rows."
         check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
         return None
     if cv is None:

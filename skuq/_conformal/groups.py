@@ -99,8 +99,8 @@ class Groups:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
             f"`group_by` gives the label {label!r}{where}, which has {self.sizes.get(label, 0):g} "
-            f"calibration rows; `min_group_size` is {self.min_group_size}. Use larger groups, lower "
-            "`min_group_size`, or use rare_groups='pool' to calibrate rare groups by all rows."
+            f"calibration rows; `min_group_size` is {self.min_group_size}. Use larger groups, a "
+            "smaller `min_group_size`, or rare_groups='pool', which calibrates rare groups by all rows."
         )
 
 

@@ -14,24 +14,14 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative, check_positive, check_rows
 
-__all__ = ["GroupsAndShift", "WeightedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Number, weights and groups of new rows.
-
-    Attributes
-    ----------
-    test_weight : ndarray of shape (n,), or () without covariate shift
-        Density ratio of each row, else 1.
-    labels : ndarray of shape (n,), (1,) if all rows are in one group, or None
-        Mondrian categories.
-    """
+    """Number, weights and groups of new rows."""
 
     n: int
-    test_weight: FloatArray
-    labels: np.ndarray | None
+    test_weight: FloatArray  # density ratios, shape (n,), or 1, shape (), without covariate shift
+    labels: np.ndarray | None  # Mondrian categories, shape (n,), or (1,) for one group
 
     def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
         return self.test_weight[rows] if self.test_weight.ndim else self.test_weight

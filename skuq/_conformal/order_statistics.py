@@ -18,8 +18,6 @@ import numpy as np
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["FoldScores", "SortedScores", "smallest_fold_sums"]
-
 _WINDOW = 16
 """If at most this number of sums per fold is left, the sums are sorted."""
 
@@ -36,18 +34,10 @@ _TINY = float(np.finfo(np.float64).tiny)
 class FoldScores:
     """Sorted scores of each fold, with optional positive weights.
 
-    Attributes
-    ----------
-    scores : list of ndarray
-        Sorted distinct scores of each fold; ties are merged, and their weights are added.
-    pooled : WeightedRanks
-        Scores of all folds.
-    counted : bool
-        Whether weights are counts: no weights, and no ties within a fold.
-    shares : ndarray of shape (K,)
-        Weight of each fold, as a share of the total weight.
-    flat, flat_weights, offsets : ndarray
-        Concatenated folds, each padded by a window of infinite scores with weight 0.
+    ``scores`` are the distinct scores of each fold; the weights of ties are added. ``counted`` is True if
+    weights are counts: no weights, and no ties within a fold. ``shares`` of shape (K,) are the weights of the
+    folds as shares of the total. ``flat``, ``flat_weights`` and ``offsets`` are the concatenated folds, each
+    padded by a window of infinite scores with weight 0.
     """
 
     def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
@@ -67,9 +57,9 @@ class FoldScores:
     def density_at(self, value: FloatArray) -> FloatArray:
         """Return the weight per length of the 4 sqrt(n) pooled scores around ``value``."""
         values, last = self.pooled.values, len(self.pooled) - 1
-        centre = values.searchsorted(value)
+        center = values.searchsorted(value)
         near = 2 * math.isqrt(len(values))
-        first, final = np.clip(centre - near, 0, last), np.clip(centre + near, 0, last)
+        first, final = np.clip(center - near, 0, last), np.clip(center + near, 0, last)
         length = values[final] - values[first]
         weight = self.pooled.cumulative[final] - self.pooled.cumulative[first]
         with np.errstate(over="ignore"):  # a denormal length gives an infinite density, as ties do
@@ -105,25 +95,13 @@ def _distinct(scores: FloatArray, weights: FloatArray | None) -> tuple[FloatArra
 def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatArray) -> FloatArray:
     """Return, for each row and target, the smallest sum with at least the target as cumulative weight.
 
-    Parameters
-    ----------
-    centers : ndarray of shape (K, m)
-        Prediction of each row by the model of each fold.
-    scores : FoldScores
-        Scores to add to the predictions.
-    targets : ndarray of shape (L,)
-        Ranks or weights.
+    ``centers`` of shape (K, m) are the predictions of each row by the model of each fold, to which ``scores``
+    are added. ``targets`` of shape (L,) are ranks or weights. The sums of shape (m, L) are exact up to
+    rounding, and +inf if the target exceeds the total weight.
 
-    Returns
-    -------
-    sums : ndarray of shape (m, L)
-        Exact up to rounding; +inf if the target exceeds the total weight.
-
-    Notes
-    -----
-    A binary search in the scores of each fold counts the sums below a value: score < value - center.
-    Pivots are interpolated between the counts at both ends of a bracket and narrow the bracket until few
-    sums are left. These sums are sorted. O((n + m K L) log n) time, O(n + m (K + L)) memory.
+    A binary search in the scores of each fold counts the sums below a value: score < value - center. Pivots
+    are interpolated between the counts at both ends of a bracket and narrow the bracket until few sums are
+    left. These sums are sorted. O((n + m K L) log n) time, O(n + m (K + L)) memory.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)
@@ -151,42 +129,20 @@ def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
 
 
 class _Brackets(NamedTuple):
-    """Brackets around the order statistics of c columns, for K folds.
+    """Brackets around the order statistics of c columns, for K folds; shapes (c,) if not stated."""
 
-    Attributes
-    ----------
-    centers : ndarray of shape (K, c)
-        Prediction of the model of each fold.
-    target : ndarray of shape (c,)
-        Cumulative weight at the order statistic.
-    density : ndarray of shape (c,)
-        Weight of the scores per length near the order statistic.
-    rounding : ndarray of shape (c,)
-        Bound of the rounding errors of the sums.
-    start, stop : ndarray of shape (c,)
-        Ends of the bracket.
-    low, high : ndarray of shape (K, c)
-        Number of scores of each fold with sums below ``start`` and below ``stop``.
-    below, upto : ndarray of shape (c,)
-        Weights of these scores; below < target <= upto.
-    pivot : ndarray of shape (c,)
-        Value at which the sums are counted next.
-    weight : ndarray of shape (c,)
-        Weight of the sums below the last pivot.
-    """
-
-    centers: FloatArray
-    target: FloatArray
-    density: FloatArray
-    rounding: FloatArray
-    start: FloatArray
+    centers: FloatArray  # prediction of the model of each fold, shape (K, c)
+    target: FloatArray  # cumulative weight at the order statistic
+    density: FloatArray  # weight of the scores per length near the order statistic
+    rounding: FloatArray  # bound of the rounding errors of the sums
+    start: FloatArray  # ends of the bracket
     stop: FloatArray
-    low: IntArray
+    low: IntArray  # number of scores of each fold with sums below `start` and below `stop`, shape (K, c)
     high: IntArray
-    below: FloatArray
+    below: FloatArray  # weights of these scores; below < target <= upto
     upto: FloatArray
-    pivot: FloatArray
-    weight: FloatArray
+    pivot: FloatArray  # value at which the sums are counted next
+    weight: FloatArray  # weight of the sums below the last pivot
 
     def take(self, columns: BoolArray) -> _Brackets:
         chosen = np.flatnonzero(columns)
@@ -294,10 +250,10 @@ def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
 
 
 def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of columns with few sums left or with equal sums.
+    """Return the order statistics of finished columns, which have few sums left or equal sums.
 
-    The sums of a window per fold, from ``low`` on, are sorted. The order statistic is the first sum with the
-    cumulative weight target - below. Sums beyond ``high`` are larger and do not change the result.
+    Sorts the sums of the `_WINDOW` scores per fold that follow the first ``low`` scores. The order statistic
+    is the first sum at which the cumulative weight reaches ``target - below``.
     """
     low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)

@@ -29,7 +29,7 @@ class Residuals(NamedTuple):
     z: FloatArray
 
 
-def standardised_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
+def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
     """Return the standardized residuals; raise for an infinite moment, or std 0 with a wrong mean."""
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):
@@ -52,8 +52,8 @@ def standardised_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
     if not np.isfinite(z).all():
         row = int(np.argmin(np.isfinite(z)))
         raise ValueError(
-            f"`y` must have a finite distance from its prediction in standard deviations, but at row {row} "
-            f"the difference is {residual[row]:g} and the standard deviation {std[row]:g}."
+            f"`y` must be a finite number of standard deviations away from its prediction, but at row {row} "
+            f"the difference is {residual[row]:g} and the standard deviation is {std[row]:g}."
         )
     return Residuals(mean, np.where(certain, 0.0, std), z)
 
@@ -77,9 +77,9 @@ def outside_share(
     share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
     if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
         raise ValueError(
-            f"`dist` must have `y` in its support, got {share:.1%} of the rows outside, for example below "
-            "the smallest member of an ensemble. A map of levels cannot extend the support. Use "
-            f"EmpiricalRecalibrator, or widen the distributions first, with "
+            f"`dist` must have `y` in its support, but in {share:.1%} of the rows `y` is outside, for "
+            f"example below the smallest member of an ensemble. {method} cannot extend the support. Use "
+            "EmpiricalRecalibrator, or widen the distributions first by "
             f"make_pipeline(StdScalingRecalibrator(), {method}())."
         )
     return share

@@ -8,6 +8,8 @@ below and above the band in units of the scale:
 The interval is :math:`[l - s q_l, u + s q_u]` with quantiles :math:`q_l, q_u` of the calibration scores. A
 symmetric score is :math:`E = \max(E_l, E_u)` with one quantile for both bounds (Romano et al. 2019, eq. 6);
 otherwise each bound has its own quantile (theorem 2).
+
+A new score defines `ConformalScore.check_estimator`, `read` and `band`, and is added to `SCORES`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skuq._conformal.residuals import scores_rounded_to_cover, standardised_residuals
+from skuq._conformal.residuals import scores_rounded_to_cover, standardized_residuals
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
@@ -27,18 +29,12 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
-__all__ = [
-    "SCORES",
-    "AbsoluteScore",
-    "Band",
-    "CQRScore",
-    "ConformalScore",
-    "NormalizedScore",
-]
-
 
 class Band(NamedTuple):
-    """Predicted band of each row and unit of its scores, shape (n,); the bounds of a point are equal."""
+    """Predicted band of each row and positive unit of its scores, shape (n,).
+
+    The bounds of a point are equal. Only `NormalizedScore` permits a unit of 0.
+    """
 
     low: FloatArray
     high: FloatArray
@@ -97,8 +93,8 @@ class ConformalScore(ABC):
 
     def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
         """Return the signed distances of y below and above the band in units of the scale, shape (2, n)."""
-        low, high, _ = self.band(prediction, coverage)
-        return np.stack([low - y, y - high])
+        low, high, scale = self.band(prediction, coverage)
+        return np.stack([low - y, y - high]) / scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
@@ -150,7 +146,7 @@ class NormalizedScore(ConformalScore):
         return Band(prediction.loc, prediction.loc, prediction.scale)
 
     def _distances(self, prediction: Normal, y: FloatArray, coverage: float) -> FloatArray:
-        z = standardised_residuals(prediction, y, name="estimator").z
+        z = standardized_residuals(prediction, y, name="estimator").z
         return np.stack([-z, z])
 
 

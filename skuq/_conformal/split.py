@@ -17,8 +17,6 @@ from skuq._typing import FloatArray
 from skuq._validation import DEFAULT_COVERAGE, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
 
-__all__ = ["SplitConformal"]
-
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
 """Coverages for the distribution of "cqr": quantiles at 1, 2, ..., 99 % and 0.1, 0.5, 2.5 % from each end."""
 
@@ -86,8 +84,6 @@ class SplitConformal:
             np.empty(0) if y is None else y,
             np.ones(rows.n) if weight is None else weight,
         )
-
-    # -------------------------------------------------------------------------------- prediction
 
     def _predict(self, X: Any) -> Any:
         return self._score.predict(self.estimator, self._model.model_input(X))

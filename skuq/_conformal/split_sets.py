@@ -20,8 +20,6 @@ from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.prediction._predict_set import class_proba
 
-__all__ = ["SplitSets", "fit_split_sets"]
-
 
 def fit_split_sets(
     estimator: Any,

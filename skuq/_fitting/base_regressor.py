@@ -22,8 +22,6 @@ from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
-__all__ = ["BaseUncertaintyRegressor"]
-
 
 @versioned
 class BaseUncertaintyRegressor(  # type: ignore[call-arg]
@@ -36,21 +34,39 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 ):
     """Base class of regressors with a predictive distribution.
 
-    A subclass stores its parameters, including ``estimator`` if it wraps one. It implements
-    ``_fit(data, progress)``, which fits to checked data, and ``_predict_dist(X)``. The base class adds point
-    predictions, intervals, quantiles, use in a Pipeline, metadata routing and scikit-learn's tags. Override
-    ``_n_tasks`` and ``_fit_transform`` if out-of-sample distributions of the training rows cost less than
-    refitting on folds.
+    A subclass stores its parameters, including ``estimator`` if it wraps one, and implements
+    ``_fit(data, progress)`` and ``_predict_dist(X)``. The base class adds point predictions, intervals,
+    quantiles, use in a Pipeline, metadata routing and scikit-learn's tags. A class with a method
+    ``predict_dist`` works with skuq without this base class.
 
     See Also
     --------
     UncertaintyRegressor : Ready-made regressor around any point regressor.
+
+    Notes
+    -----
+    The arguments of ``_fit`` are:
+
+    - ``data.X``: the features, not converted.
+    - ``data.y``: the target, an array of finite floats of shape (n,).
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` has ones instead of None.
+    - ``data.fit_params``: the arguments of the wrapped estimator's ``fit`` by name, with its weights.
+    - ``progress``: reports finished tasks to scikit-learn's callbacks. A subclass may ignore it.
+
+    ``_predict_dist`` gets X unconverted too, because a wrapped estimator validates data frames and sparse
+    matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+
+    `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
+    ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
+    ``_fit_transform(data, progress)`` if out-of-sample distributions of the training rows cost less than
+    refits.
 
     Examples
     --------
     A model that predicts the mean and the standard deviation of the target for all X:
 
     >>> import numpy as np
+    >>> from sklearn.utils.validation import validate_data
     >>> from skuq.distributions import Normal
     >>> from skuq.regressors import BaseUncertaintyRegressor
     >>> class MarginalRegressor(BaseUncertaintyRegressor):
@@ -58,8 +74,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     ...         self.cv = cv
     ...         self.random_state = random_state
     ...     def _fit(self, data, progress):
-    ...         self.loc_, self.scale_ = data.y.mean(), data.y.std()
+    ...         validate_data(self, data.X)
+    ...         self.loc_ = np.average(data.y, weights=data.sample_weight)
+    ...         variance = np.average((data.y - self.loc_) ** 2, weights=data.sample_weight)
+    ...         self.scale_ = np.sqrt(variance)
     ...     def _predict_dist(self, X):
+    ...         X = validate_data(self, X, reset=False)
     ...         return Normal(np.full(len(X), self.loc_), self.scale_)
     >>> X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 2.0, 3.0])
     >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
@@ -70,7 +90,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        """Fit to checked data and report finished tasks."""
+        """Fit to checked data; the docstring of the class describes the arguments."""
 
     @abstractmethod
     def _predict_dist(self, X: Any) -> Distribution:
@@ -87,7 +107,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         warn_of_mismatch(
             find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions of the latter, and the former predicts",
+            "`fit_transform` returns distributions of the folds' models, but the model fitted to all rows "
+            "predicts new rows",
         )
         return dist
 
@@ -116,8 +137,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
 
-    # ------------------------------------------------------------------------------- fitting
-
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the predictive distribution of y given X.
@@ -125,14 +144,14 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Training features. They reach the wrapped estimator unchanged.
+            Training features. They are passed to the wrapped estimator unchanged.
         y : array-like of shape (n,)
             Target.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            Further arguments. The splitter gets ``groups``, and the wrapped estimator's ``fit`` gets all
-            others. Each fold gets its rows of values with one entry per row.
+            Further arguments. ``groups`` is passed to the splitter, and all others are passed to ``fit`` of
+            the wrapped estimator. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -201,8 +220,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         estimator = clone(self)
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
-    # ---------------------------------------------------------------------------- prediction
-
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
 
@@ -247,8 +264,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            Prediction of the wrapped model if there is one, else the mean of the distribution, for example
-            for a model of several quantiles. In the units of y.
+            Prediction of the wrapped model, in the units of y. If the wrapped model has no single prediction,
+            for example if it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
             Standard deviation in the units of y, only with `return_std`.
         """

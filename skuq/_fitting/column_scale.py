@@ -6,8 +6,6 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = ["column_scale"]
-
 
 def column_scale(X: FloatArray, mean: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the root mean square of the centered columns, infinite for a constant column."""

@@ -16,8 +16,6 @@ from scipy import sparse
 
 from skuq._typing import FloatArray
 
-__all__ = ["ScaleFeatures", "as_numbers", "as_table", "categories_of", "numbers_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScaleFeatures:

@@ -34,18 +34,6 @@ from skuq.distributions import Distribution, concat
 from skuq.prediction._failures import note_fold, place_of
 from skuq.prediction._resolve import predict_dist
 
-__all__ = [
-    "CrossFit",
-    "cross_fit",
-    "fold_masks",
-    "has_random_folds",
-    "is_partition",
-    "other_rows_masks",
-    "resolve_cv",
-    "row_order",
-    "split_rows",
-]
-
 Split = tuple[IntArray, IntArray]
 
 
@@ -88,9 +76,9 @@ def row_order(rows: IntArray, n: int) -> IntArray:
     if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
         distinct = len(np.unique(rows))
         raise ValueError(
-            f"`cv` must test every row exactly once here, but it tests {distinct} of {n} rows in "
-            f"{len(rows)} tests. Use a partition such as KFold or GroupKFold. For time-ordered or "
-            "repeated splits use RecalibratedRegressor, which supports any splitter."
+            f"`cv` must test every row exactly once here, but its test folds have {len(rows)} rows in total, "
+            f"{distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For time-ordered "
+            "or repeated splits use RecalibratedRegressor, which supports any splitter."
         )
     return order
 
@@ -140,7 +128,7 @@ def resolve_cv(cv: Any, random_state: Any = None, *, name: str = "cv") -> Any:
     pairs = list(cv) if getattr(cv, "ndim", 1) > 0 else [cv]
     for pair in pairs:
         if not isinstance(pair, tuple | list | np.ndarray) or getattr(pair, "ndim", 1) == 0 or len(pair) != 2:
-            raise TypeError(f"`{name}` must hold pairs (train, test) of rows, got {pair!r}.")
+            raise TypeError(f"`{name}` must contain pairs (train, test) of row indices, got {pair!r}.")
     return check_cv(pairs)
 
 
@@ -204,14 +192,14 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
     if groups is None:
         if splitter_needs_groups(splitter):
             raise ValueError(
-                f"`groups` must be given, because {type(splitter).__name__} splits by it. Pass `groups=...`. "
-                "cross_validate and searches pass it on only with metadata routing: "
+                f"`groups` must be given, because {type(splitter).__name__} splits by groups. Pass "
+                "`groups=...`. cross_validate and searches pass `groups` on only with metadata routing: "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
         pairs = splitter.split(X, y)
     elif splitter_ignores_groups(splitter):
         raise ValueError(
-            f"`groups` is given, but {type(splitter).__name__} makes no use of it. "
+            f"`groups` is given, but {type(splitter).__name__} does not use it. "
             "Pass a splitter that keeps groups together, for example cv=GroupKFold(5), or leave `groups` out."
         )
     else:

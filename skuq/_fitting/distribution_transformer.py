@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from skuq._typing import ArrayLike
 
-__all__ = ["get_feature_names_out", "set_output"]
-
 EstimatorT = TypeVar("EstimatorT")
 
 

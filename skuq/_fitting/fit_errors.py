@@ -10,12 +10,10 @@ import pandas as pd
 from skuq.prediction._child import name_of
 from skuq.prediction._failures import has_note
 
-__all__ = ["is_constant", "note_constant_target", "note_missing_encoder"]
-
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
 """Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
 
-_ONE_VALUE, _WORDS = "The target has one value", "X holds words"
+_ONE_VALUE, _WORDS = "The target has one value", "X contains text"
 """Beginnings of the notes, by which each note is added once, by the innermost estimator."""
 
 _MOST_NAMES = 5
@@ -33,8 +31,8 @@ def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_cons
         error.add_note(f"{_ONE_VALUE}, {np.ravel(y)[0]:g}, in all rows of this fit.")
     elif about_constant:
         error.add_note(
-            f"{_ONE_VALUE} in all rows of a fit inside of {type(estimator).__name__}, such as one of its "
-            "folds or resamples. Use shuffled folds, or fewer folds."
+            f"{_ONE_VALUE} in all rows of an inner fit of {type(estimator).__name__}, such as a fold or a "
+            "resample. Use shuffled folds, or fewer folds."
         )
 
 
@@ -51,9 +49,9 @@ def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
     if not words or has_note(error, _WORDS):
         return
     shown = ", ".join(map(repr, words[:_MOST_NAMES])) + (", ..." if len(words) > _MOST_NAMES else "")
-    holds = f"{_WORDS}, in column {shown}, and {name_of(estimator)} takes numbers."
+    holds = f"{_WORDS}, in column {shown}, but {name_of(estimator)} requires numbers."
     if _encodes(estimator):
-        error.add_note(f"{holds} Some columns of words are not encoded: use an encoder for each of them.")
+        error.add_note(f"{holds} Some columns with text are not encoded: use an encoder for each of them.")
         return
     error.add_note(
         f"{holds} Put an encoder in front: "

@@ -12,8 +12,6 @@ from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq.prediction._child import iter_wrapped
 from skuq.prediction._resolve import supports_dist
 
-__all__ = ["fit_wrapped", "wraps_skorch"]
-
 _TORCH_WARNS = "Using a target size"
 """Beginning of torch's warning that targets (n,) and outputs (n, 1) are broadcast."""
 
@@ -69,8 +67,8 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
             if not str(warning).startswith(_TORCH_WARNS):
                 raise
             raise ValueError(
-                "`y` must have the shape of the network's outputs, else each output is compared with every "
-                "target and the network predicts their mean. Torch's warning: "
+                "`y` must have the shape of the network's outputs. Otherwise, each output is compared with "
+                "all targets, and the network predicts their mean. Torch's warning: "
                 f"{str(warning).split('. ')[0]}. Pass y of shape (n, 1) to a network that returns a column, "
                 "or end the network in torch.nn.Flatten(0) and pass y of shape (n,)."
             ) from warning

@@ -12,8 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from skuq._typing import IntArray
 from skuq._validation import as_array, as_labels, check_unmasked
 
-__all__ = ["check_labels", "codes_of"]
-
 
 def check_labels(y: Any, owner: Any) -> np.ndarray:
     """Return the class labels as an array of shape (n,), with scikit-learn's warnings and errors."""

@@ -15,16 +15,6 @@ from skuq._sklearn_compat import routing_enabled, splitter_ignores_groups
 from skuq._typing import FloatArray
 from skuq.prediction._child import child_of
 
-__all__ = [
-    "routed_groups",
-    "router_for",
-    "split_metadata",
-    "splitter_of",
-    "weight_keyword",
-    "weight_params_for",
-    "weights_for",
-]
-
 
 def weight_keyword(estimator: Any) -> str | None:
     """Return the keyword for sample weights in the estimator's ``fit``, or None without support.
@@ -107,7 +97,7 @@ def _split_plain(
             else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
         )
         raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters makes no use of it: "
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use it: "
             f"{advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):
@@ -120,8 +110,9 @@ def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArra
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
-            f"`sample_weight` is given, but {type(estimator).__name__} takes none in `fit`. Leave it "
-            "out, use an estimator that takes weights, or use BootstrapRegressor, which resamples by weights."
+            f"`sample_weight` is given, but `fit` of {type(estimator).__name__} does not accept weights. "
+            "Leave it out, use an estimator that accepts weights, or use BootstrapRegressor, which "
+            "resamples by weights."
         )
     return {keyword: weight}
 
@@ -133,7 +124,7 @@ def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[st
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
-            f"`sample_weight` is given, but `{name}` {type(estimator).__name__} takes none in `fit`. "
-            "Leave it out or use an estimator that takes weights."
+            f"`sample_weight` is given, but `fit` of the `{name}` {type(estimator).__name__} does not accept "
+            "weights. Leave it out or use an estimator that accepts weights."
         )
     return {"sample_weight" if routing_enabled() else keyword: weight}

@@ -10,8 +10,6 @@ from skuq.distributions import Distribution
 from skuq.prediction._failures import note_fold, single_output
 from skuq.prediction._resolve import predict_dist, predicts_columns
 
-__all__ = ["point_and_dist", "point_predict", "predict_member"]
-
 
 def point_predict(estimator: Any, X: Any) -> FloatArray:
     """Return an estimator's point predictions as finite floats, one per row.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-__all__ = ["NO_PROGRESS", "Progress"]
-
 
 class Progress:
     """Tasks of one ``fit``, reported to the callbacks of the estimator.

@@ -20,8 +20,6 @@ from skuq._warnings import warn_user
 from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._resolve import predict_dist
 
-__all__ = ["Mismatch", "find_mismatch", "predict_quartiles", "warn_of_mismatch"]
-
 _MAX_ROWS = 1000
 """Largest number of rows in the comparison, which costs one prediction per model."""
 
@@ -115,7 +113,7 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
         return
     warn_user(
         f"Predictions of the model fitted to all rows differ by {mismatch.refit:.3g} (root mean square) from "
-        f"predictions of the folds' models, which differ by {mismatch.folds:.3g} from each other. Errors are "
-        f"known for the folds' models; {consequence}. A usual cause is early stopping.",
+        f"predictions of the folds' models, which differ by {mismatch.folds:.3g} from each other. The errors "
+        f"are measured on the folds' models. {consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )

@@ -10,16 +10,6 @@ import numpy as np
 from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_number, check_random_state
 
-__all__ = [
-    "check_calibration_size",
-    "check_disjoint",
-    "columns_of_rows",
-    "n_held_out",
-    "row_mask",
-    "rows_outside",
-    "stratified_split",
-]
-
 
 def row_mask(rows: IntArray, n: int) -> BoolArray:
     mask = np.zeros(n, dtype=np.bool_)

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-__all__ = ["MAX_SEED", "seed_everything", "seeded_clone"]
-
 MAX_SEED = int(np.iinfo(np.int32).max)
 
 

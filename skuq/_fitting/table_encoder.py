@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._fitting.columns import as_numbers, as_table, categories_of, numbers_of
 from skuq._typing import FloatArray
 
-__all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
-
 ENCODINGS = ("codes", "categories", "numbers")
 MAX_CODES = 254
 """Largest number of codes of a column; rare categories share one. Histogram boosting takes 255."""
@@ -39,12 +37,8 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
-    Parameters
-    ----------
-    encoding : {"codes", "categories", "numbers"}, default="codes"
-        Encoding of strings: numbers of categories in an array ("codes"), pandas columns of type category
-        ("categories"), or indicator columns ("numbers"). "numbers" also replaces missing values by medians
-        and adds indicators of missing values.
+    Strings become numbers of categories in an array ("codes"), pandas columns of type category ("categories")
+    or indicator columns ("numbers"). "numbers" also replaces missing values by medians, with indicators.
     """
 
     def __init__(self, encoding: Literal["codes", "categories", "numbers"] = "codes") -> None:

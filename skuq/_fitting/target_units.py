@@ -31,8 +31,6 @@ from skuq._typing import FloatArray
 from skuq._units import power_of_two, standard_deviation, unit_of
 from skuq.prediction._child import is_search, last_step
 
-__all__ = ["in_target_units"]
-
 _TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
 
 _ROWS_WITHOUT_STOPPING = 10_000

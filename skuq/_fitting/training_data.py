@@ -32,12 +32,6 @@ from skuq.prediction import supports_dist
 from skuq.prediction._child import is_search, iter_wrapped
 from skuq.prediction._failures import one_column_each
 
-__all__ = [
-    "TrainingData",
-    "check_y",
-    "read_training",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -48,7 +42,7 @@ class TrainingData:
     X : array-like, DataFrame or sparse matrix of n rows
         Unchanged features.
     y : ndarray of shape (n,)
-        The target: finite numbers, or the labels of `ConformalClassifier`.
+        The target: finite numbers, the labels of `ConformalClassifier`, or the codes of `classes`.
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
@@ -59,6 +53,8 @@ class TrainingData:
         All arguments except X and y, unchanged, for refitting the whole regressor on a fold.
     y_original : ndarray of n rows, or None
         Target in its original shape and type, for a wrapped skorch net.
+    classes : ndarray of shape (K,) or None
+        Classes of a neural classifier.
     """
 
     X: Any
@@ -69,6 +65,7 @@ class TrainingData:
     groups: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
     y_original: Any = None
+    classes: Any = None
 
     def __len__(self) -> int:
         return len(self.y)

@@ -41,8 +41,6 @@ from skuq._validation import (
 )
 from skuq._versioned import versioned
 
-__all__ = ["ConformalClassifier"]
-
 BY_CLASS = "class"
 """Value of ``group_by`` for one guarantee per class."""
 
@@ -51,35 +49,38 @@ BY_CLASS = "class"
 class ConformalClassifier(ClassifierMixin, BaseEstimator):
     r"""Prediction sets with guaranteed coverage for exchangeable rows, with any classifier.
 
-    The size of a set follows from the ranks of the labels' scores on rows left out of the fit. The only
-    assumption is that new rows are exchangeable with these rows. Prefer `skuq.prediction.predict_set` of the
-    classifier itself if its probabilities are known to be calibrated, or if no rows can be held out.
+    The ranks of the labels' scores on held-out rows determine the sets. The only assumption is that new rows
+    are exchangeable with the held-out rows. Prefer `skuq.prediction.predict_set` of the classifier itself if
+    its probabilities are known to be calibrated, or if no rows can be held out.
 
     Parameters
     ----------
     estimator : estimator
-        Any classifier with ``predict_proba``; cloned. A FrozenEstimator is not refitted: all rows given to
-        `fit` calibrate it, and must be new to it.
+        Any classifier with ``predict_proba``; cloned. A FrozenEstimator is not refitted: all rows passed to
+        `fit` are calibration rows, and must not be its training rows.
     method : {"lac", "aps"}, default="lac"
-        - "lac" (least ambiguous set-valued classifier) takes the classes whose probability exceeds a
-          threshold. Its sets are the smallest on average, but cover hard rows less often than easy ones.
-        - "aps" (adaptive prediction sets) takes classes in the order of their probability until their sum
-          exceeds a threshold. Its sets are larger, but coverage differs less between easy and hard rows.
+        - "lac" (least ambiguous set-valued classifier) includes the classes whose probability exceeds a
+          threshold. Its sets are the smallest on average, but their coverage is lower for rows that are
+          difficult to classify.
+        - "aps" (adaptive prediction sets) includes classes in the order of decreasing probability until the
+          sum of their probabilities exceeds a threshold. Its sets are larger, but their coverage differs less
+          between rows.
     randomized : bool, default=False
-        Whether "aps" adds a random share of each class's own probability. Coverage is then exact, and sets
-        are smaller for uncertain rows. With False nothing is added to the sum of the classes ranked above.
+        Whether the score of a class in "aps" includes a random share of the probability of the class.
+        Coverage is then exact, and sets are smaller for uncertain rows. If False, the score is the sum of the
+        probabilities of the classes ranked above.
     penalty : float, default=0
         Amount added to the score of "aps" for each rank beyond ``k_reg`` (RAPS), non-negative. A penalty
         makes sets of many classes rare.
     k_reg : int, default=0
         Number of ranks of "aps" without penalty.
     group_by : {"class"}, callable, column name or None, default=None
-        Groups with a guarantee for each (Mondrian). "class" covers each class with the nominal coverage. A
+        Groups with separate guarantees (Mondrian). With "class", each class has the nominal coverage. A
         callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X, which
         is also a feature of the estimator. Not with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
-        ValueError; "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
+        "pool" calibrates by the scores of all groups together. Only with ``group_by``.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
     density_ratio : callable or None, default=None
@@ -88,20 +89,22 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Not with several folds.
     allow_empty : bool, default=False
         Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
-        nominal coverage. With False an empty set receives the most probable class, which adds coverage.
+        nominal coverage. If False, the most probable class is added to empty sets, which increases the
+        coverage.
     cv : int, splitter or iterable of (train, test), default=None
         None holds out ``calibration_size`` rows, stratified by class. One split, such as
         ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+:
         no row is held out, and each row is predicted by the model of its fold. An int k is
         ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows held out at random to calibrate. Not with ``cv`` or a FrozenEstimator.
+        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
+        FrozenEstimator.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
+        Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Randomness of held-out rows and folds, of estimators without a seed of their own, and of randomized
-        sets. An integer makes all results reproducible. Each call of `predict_set` then draws the same
-        numbers: predict all rows in one call.
+        sets. An integer makes all results reproducible. Each call of `predict_set` then draws the same random
+        numbers, so predict all rows in one call.
     verbose : int, default=0
         Verbosity of joblib.
 
@@ -112,9 +115,9 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         Labels of the columns, equal to the classes of ``estimator_``.
     calibration_rows_ : ndarray or None
-        Indices of the rows of `fit` that calibrate, in ascending order; None with several folds.
+        Indices of the calibration rows among the rows of `fit`, in ascending order; None with several folds.
     n_calibration_ : float
-        Number of rows that calibrate, weights counted.
+        Number of calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -138,21 +141,21 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For
     exchangeable rows and any n, the set contains the label with a probability of at least c. With
     ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). It is an
-    average over calibration sets: the coverage of one calibration set has the distribution
-    Beta(k, n + 1 - k), k the rank above. With ``group_by`` the guarantee holds within each group, with the
-    group's n; with "class" each class is compared with the quantile of its own rows. Fewer rows than
-    c/(1 - c) give sets of all classes and a `SmallSampleWarning`.
+    average over calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 -
+    k), with k the rank above. With ``group_by`` the guarantee holds within each group, with the group's n;
+    with "class" each class is compared with the quantile of its own rows. With fewer than c/(1 - c) rows,
+    sets contain all classes, with a `SmallSampleWarning`.
 
     Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
     between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows
     only approximately; ``cv=ShuffleSplit(1)`` ignores the classes and is exact. Classes with fewer than two
-    rows to hold out are drawn together, so the only row of a class may calibrate; with ``group_by="class"``
-    this row always trains.
+    rows to hold out are drawn together, so the only row of a class may be a calibration row. With
+    ``group_by="class"``, it is always a training row.
 
     *Folds (CV+).* The model of each fold scores the class, and its score is compared with the calibration
-    scores of that fold's rows. A class is in the set if it exceeds fewer than c (n + 1) calibration scores,
-    summed over folds ([2]_, section 2.3). Coverage, averaged over training sets too, is at least 2c - 1
-    minus a term that vanishes as folds grow. In practice it is near c.
+    scores of that fold's rows. A class is in the set if its score exceeds fewer than c (n + 1) calibration
+    scores, summed over folds ([2]_, section 2.3). The coverage, an average over training sets as well, is at
+    least 2c - 1 minus a term that vanishes as folds grow. In practice, the coverage is near c.
 
     *Labels without training rows* are in no set. Calibration rows with such a label count as misses, with an
     infinite score, so the guarantee holds and sets are larger. If more than a share 1 - c of the labels is
@@ -229,8 +232,6 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the classifier and calibrate its prediction sets.
 
@@ -243,8 +244,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            ``groups`` goes to the splitter, everything else to the wrapped estimator's ``fit``.
-            Values with one entry per row are sliced with the fold.
+            ``groups`` is passed to the splitter, and all others are passed to ``fit`` of the wrapped
+            estimator. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -331,16 +332,14 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
         return held_out_splits(self, cv, data, draw)
 
-    # ---------------------------------------------------------------------------- prediction
-
     @property
     def n_calibration_(self) -> float:
-        """Number of rows that calibrate, weights counted."""
+        """Number of calibration rows, or the sum of their weights."""
         check_is_fitted(self)
         return self._conformal.n_calibration
 
     def predict_set(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
-        """Return the prediction sets that carry the guarantee.
+        """Return prediction sets with guaranteed coverage.
 
         Parameters
         ----------

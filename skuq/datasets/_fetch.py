@@ -18,8 +18,6 @@ from skuq.datasets._sets import FOLDER, DataSet, find_set
 from skuq.datasets._table import read_table, store_table
 from skuq.exceptions import SkuqWarning
 
-__all__ = ["as_bunch", "fetch_gal", "fetch_uci", "load_set"]
-
 
 def fetch_uci(
     name: str,
@@ -33,9 +31,9 @@ def fetch_uci(
 ) -> Any:
     """Return a real data set of Wibbeke et al. (2025) [1]_, or the traffic of Navratil et al. (2023) [2]_.
 
-    The table is the one in the folder that the environment variable SKUQ_DATA names (see Notes), else in the
-    package, in the cache, on OpenML or in the UCI repository. Its values are compared with the published
-    table by checksum.
+    The table is searched in this order: in the folder of the environment variable SKUQ_DATA (see Notes), in
+    the package, in the cache, on OpenML, and in the UCI repository. Its values are compared with the
+    published table by checksum.
 
     Parameters
     ----------
@@ -45,8 +43,8 @@ def fetch_uci(
         "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
         "steel_industry", "superconductivity" or "wine_quality".
     data_home : path-like, default=None
-        Folder of the cache; None is the one of scikit-learn, ``~/scikit_learn_data`` unless the environment
-        variable SCIKIT_LEARN_DATA names another. The tables are in its folder ``skuq``.
+        Folder of the cache. None means scikit-learn's folder, ``~/scikit_learn_data`` by default; the
+        environment variable SCIKIT_LEARN_DATA changes it. The tables are in the sub-folder ``skuq``.
     download_if_missing : bool, default=True
         Whether to use the network.
     n_retries : int, default=3
@@ -56,14 +54,14 @@ def fetch_uci(
     return_X_y : bool, default=False
         Whether to return ``(data, target)``.
     as_frame : bool, default=True
-        Whether to return a DataFrame and a Series. Otherwise arrays of floats, with category i of a feature,
-        counted from 0, as the number i.
+        Whether to return a DataFrame and a Series. If False, arrays of floats are returned, with the
+        categories of a feature encoded as 0, 1, 2, ...
 
     Returns
     -------
     data : Bunch
-        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray; texts are categorical, with an
-          order if they have one.
+        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray; columns of text are categorical,
+          and ordered if the categories have an order.
         - ``target``: Series of shape (n_samples,), or ndarray.
         - ``frame``: DataFrame with features and target, or None if ``as_frame=False``.
         - ``feature_names``, ``target_names``: lists of names.
@@ -94,8 +92,8 @@ def fetch_uci(
 
     Notes
     -----
-    A mirror has the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``, comma-separated and
-    with the names of the columns in the first line.
+    The folder SKUQ_DATA contains the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``,
+    comma-separated and with the names of the columns in the first line.
 
     References
     ----------
@@ -152,9 +150,9 @@ def fetch_gal(
     Returns
     -------
     data : Bunch
-        As in `fetch_uci`, and ``splits``: list of 20 pairs (5 for "protein") of the rows for training and
-        test, a ``cv`` of scikit-learn. The rows are in the published order: Gal validates on the last fifth
-        of the training rows.
+        As in `fetch_uci`, and ``splits``: list of 20 pairs (5 for "protein") of training rows and test rows,
+        which scikit-learn accepts as ``cv``. The rows are in the published order: Gal validates on the last
+        fifth of the training rows.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
@@ -176,8 +174,8 @@ def fetch_gal(
 
     Notes
     -----
-    A mirror has the files ``gal/gal_<name>.csv.gz``. Without it the table comes from OpenML or, if that has
-    other values or another order of rows, from Gal's repository.
+    The folder SKUQ_DATA contains the files ``gal/gal_<name>.csv.gz``. Without this folder, the table comes
+    from OpenML or, if that has other values or another order of rows, from Gal's repository.
 
     References
     ----------

@@ -6,8 +6,6 @@ from typing import Any
 
 from skuq.datasets._fetch import load_set
 
-__all__ = ["load_abalone", "load_airfoil", "load_auto_mpg", "load_concrete"]
-
 
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the age of 4177 abalone, by the rings of the shell.
@@ -25,13 +23,13 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        As of `fetch_uci`, with ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``.
+        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : The same set as "abalone", and larger ones.
+    fetch_uci : Downloads larger data sets; this one has the name "abalone" there.
 
     Examples
     --------
@@ -59,13 +57,13 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        As of `fetch_uci`, with ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``.
+        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : The same set as "airfoil_self_noise", and larger ones.
+    fetch_uci : Downloads larger data sets; this one has the name "airfoil_self_noise" there.
 
     Examples
     --------
@@ -93,13 +91,13 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        As of `fetch_uci`, with ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``.
+        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : The same set as "auto_mpg", and larger ones.
+    fetch_uci : Downloads larger data sets; this one has the name "auto_mpg" there.
 
     Examples
     --------
@@ -126,13 +124,13 @@ def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        As of `fetch_uci`, with ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``.
+        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : The same set as "concrete_strength", and larger ones.
+    fetch_uci : Downloads larger data sets; this one has the name "concrete_strength" there.
 
     Examples
     --------

@@ -12,8 +12,6 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state
 from skuq.distributions import Normal
 
-__all__ = ["make_chung", "make_wibbeke"]
-
 Draw = Callable[[int, np.random.RandomState], tuple[FloatArray, FloatArray]]
 
 
@@ -68,8 +66,8 @@ def make_wibbeke(
     seed is 1. "nernst" excludes the outer 10 % of the values.
 
     Differences from the paper: the sign in the parentheses of "stribeck" is printed as a plus, and
-    "friedman3" as "friedman2". Differences from the code: it has no feature R in "nernst", so that the target
-    has noise; it takes the tangent for "arctan", and uniform weights for "mlp".
+    "friedman3" as "friedman2". Differences from the published code: in the code, "nernst" has no feature R,
+    so that the target has noise; "arctan" uses the tangent; and "mlp" has uniform weights.
 
     "sparse_uncorrelated" has noise of standard deviation 1 in addition to `noise`.
 

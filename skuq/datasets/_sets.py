@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "DataSet", "find_set"]
-
 FOLDER = Path(__file__).parent
 
 
@@ -63,5 +61,7 @@ def find_set(family: str, name: str) -> DataSet:
     if name not in known:
         near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"`name` must be a data set, got {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+        raise ValueError(
+            f"`name` must name a data set, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+        )
     return DataSet(name=name, **known[name])

@@ -14,8 +14,6 @@ import pandas as pd
 
 from skuq.datasets._sets import DataSet
 
-__all__ = ["check_table", "read_csv", "read_table", "store_table"]
-
 _NUMBERS = {"": "nan", "NA": "nan", "?": "nan", "True": "1", "False": "0"}
 
 

@@ -5,6 +5,7 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._interval import IntervalDisplay
+from skuq.displays._metric_agreement import MetricAgreementDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
 from skuq.displays._prediction_set import PredictionSetDisplay
@@ -20,6 +21,7 @@ __all__ = [
     "CalibrationDriftDisplay",
     "ClassReliabilityDisplay",
     "IntervalDisplay",
+    "MetricAgreementDisplay",
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",
     "PredictionSetDisplay",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_sample_weight, effective_rows
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
-    INK,
     PERFECT,
-    REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -34,14 +32,14 @@ _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     """Calibration error of the worst random group of rows, by the size of the group.
 
-    It shows whether a model is calibrated in parts of the data, or only on average. The right end of the
-    curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model with
-    the same number of rows; its errors are not 0, because small groups vary by chance. A model is calibrated
-    only on average if its curve rises more steeply to the left than the dashed line. The band is the mean
-    over the trials plus or minus two standard errors.
+    The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
+    the curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model
+    with the same number of rows; its errors are not 0, because small groups vary by chance. A model is
+    calibrated only on average if its curve rises more steeply to the left than the dashed line. The band is
+    the mean over the trials plus or minus two standard errors.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -110,7 +108,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the perfectly calibrated model, once per axes.
         band : bool, default=True
@@ -132,13 +130,13 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         size = 100 * self.fractions
         means = [100 * worst.mean(axis=1) for worst in folds]
         curves = [(size, mean) for mean in means]
-        colour = self._draw_curves(
+        color = self._draw_curves(
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.0
         )
         self.band_ = None
         if band and len(folds) == 1 and folds[0].shape[1] > 1:
             error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])
-            default = {"color": colour, "alpha": 0.2, "linewidth": 0.0}
+            default = {"color": color, "alpha": 0.2, "linewidth": 0.0}
             style = merge_style("collections.PolyCollection", default, fill_kwargs, "fill_kwargs")
             self.band_ = self.ax_.fill_between(size, means[0] - error, means[0] + error, **style)
         self._draw_reference(ref_line, ref_line_kwargs)
@@ -153,8 +151,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         """Draw the curve of a perfectly calibrated model, once per axes."""
         self.ref_line_: Line2D | None = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
-            default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0}
-            default.update(label=PERFECT, gid=REFERENCE, zorder=1.9)
+            default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.9}
             merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
             (self.ref_line_,) = self.ax_.plot(100 * self.fractions, 100 * self.reference, **merged)
 
@@ -221,7 +218,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             )
             for fold in folds
         ]
-        rows = [_rows(fold) for fold in folds]
+        rows = [fold.count_rows() for fold in folds]
         return cls(
             fractions=curves[0].fractions,
             worst=one_or_list([curve.worst for curve in curves]),
@@ -229,12 +226,6 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             error=error,
             name=name,
         ).plot(ax, **kwargs)
-
-
-def _rows(fold: Fold) -> float:
-    """Return the number of rows of a fold, repetitions counted."""
-    n = len(np.asarray(fold.y_true))
-    return effective_rows(check_sample_weight(fold.sample_weight, n), n)
 
 
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:

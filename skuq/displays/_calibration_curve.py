@@ -14,13 +14,11 @@ from skuq._validation import (
     DEFAULT_COVERAGE,
     check_option,
     check_repetitions,
-    check_sample_weight,
     check_single_coverage,
-    effective_rows,
 )
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
-    GREY,
+    GRAY,
     REFERENCE,
     Style,
     check_matplotlib,
@@ -49,14 +47,14 @@ _BAND = "sampling band"
 class CalibrationCurveDisplay(CurveMixin, Display):
     """Observed proportions against nominal levels.
 
-    It shows whether predicted probabilities agree with observed frequencies on average: the curve of a
-    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve
-    above the diagonal means that predictions are too high; an S shape means that distributions are too narrow
-    or too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
+    The plot shows whether predicted probabilities agree with observed frequencies on average: the curve of a
+    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve above
+    the diagonal means that predictions are too high; an S shape means that distributions are too narrow or
+    too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
     curve shows neither sharpness nor calibration in parts of the data.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; a second curve (after
-    recalibration, or of another model) goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve (after
+    recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -128,7 +126,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
@@ -177,7 +175,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             return
         grid = np.linspace(0.0, 1.0, 401)
         lower, upper = sampling_band(grid, self.n_rows, band, probability)
-        default = {"color": GREY, "alpha": 0.22, "linewidth": 0.0, "label": label, "gid": REFERENCE}
+        default = {"color": GRAY, "alpha": 0.22, "linewidth": 0.0, "label": label, "gid": REFERENCE}
         merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
         self.band_ = self.ax_.fill_between(100 * grid, 100 * lower, 100 * upper, **merged)
 
@@ -204,7 +202,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         levels : int or array-like of shape (k,), default=99
-            Nominal levels in [0, 1]. An integer k takes k evenly spaced levels, 99 every percent.
+            Nominal levels in [0, 1]. An integer k means k evenly spaced levels; 99 gives one level per
+            percent.
         kind : {"quantile", "interval"}, default="quantile"
             Whether the levels belong to quantiles or to central intervals.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
@@ -282,10 +281,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             curve = regression_calibration_curve(
                 fold.y_true, fold.y_pred, levels=levels, kind=kind, sample_weight=fold.sample_weight
             )
-            n = len(np.asarray(fold.y_true))
-            weight = check_sample_weight(fold.sample_weight, n)
             proportions.append(curve.observed)
-            n_rows.append(float(n) if band is None else effective_rows(weight, n))
+            n_rows.append(float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows())
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

@@ -14,17 +14,16 @@ from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
     CURVE,
-    INK,
     PERFECT,
     RED,
-    REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     choose_rows,
     draw_legend,
     has_label,
     merge_style,
-    next_colour,
+    next_color,
     percent,
 )
 from skuq.monitoring import MetricAccumulator, calibration_drift
@@ -49,11 +48,12 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    It shows when a deployed model lost its calibration, and the symptom: coverage differs from nominal,
-    intervals widen, or the score grows with the noise. Flags come from the tests of coverage and of the PIT
-    for each quantity. A calibrated model has no flags with high probability.
+    The plot shows when a deployed model lost its calibration, and in which way: the coverage differs from
+    nominal, the intervals become wider, or the score increases with the noise. Periods are flagged by the
+    tests of coverage and of the PIT, for each plotted quantity. A calibrated model has no flags with high
+    probability.
 
-    Create it with `from_periods`; another model goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class CalibrationDriftDisplay(AxesMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         line_kwargs : dict, default=None
             Keywords for the periods, passed to ``Axes.plot``.
         bar_kwargs : dict, default=None
@@ -142,7 +142,7 @@ class CalibrationDriftDisplay(AxesMixin):
         unit = 100.0 if self.quantity == "coverage" else 1.0
         place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
         default = {
-            "color": next_colour(self.ax_),
+            "color": next_color(self.ax_),
             "linewidth": 1.2,
             "marker": "o",
             "markersize": 4.0,
@@ -159,11 +159,11 @@ class CalibrationDriftDisplay(AxesMixin):
         draw_legend(self.ax_)
         return self
 
-    def _draw_bars(self, place: np.ndarray, unit: float, colour: str, style: Style) -> None:
+    def _draw_bars(self, place: np.ndarray, unit: float, color: str, style: Style) -> None:
         self.bars_: LineCollection | None = None
         ends = self._ends()
         if ends is not None:
-            default = {"color": colour, "linewidth": 1.0, "alpha": 0.5}
+            default = {"color": color, "linewidth": 1.0, "alpha": 0.5}
             merged = merge_style("collections.LineCollection", default, style, "bar_kwargs")
             self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
 
@@ -196,8 +196,7 @@ class CalibrationDriftDisplay(AxesMixin):
         if self.quantity not in values or has_label(self.ax_, values[self.quantity][1]):
             return
         value, label = values[self.quantity]
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5}
-        default |= {"label": label, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "label": label, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(unit * value, **merged)
 

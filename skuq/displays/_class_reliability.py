@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
-from skuq._typing import ArrayLike
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
-from skuq.displays._class_display import ClassDisplay
-from skuq.displays._display import as_list
-from skuq.displays._drawing import (
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_diagonal,
-    draw_legend,
-    has_label,
-    merge_style,
-    percent,
-)
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
+from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent
 from skuq.metrics import class_reliability_table
-from skuq.prediction._predict_set import class_proba
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,17 +22,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassReliabilityDisplay(ClassDisplay):
+class ClassReliabilityDisplay(CurveMixin, Display):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
-    It shows at which probabilities a classifier is overconfident, for any number of classes. By default it
-    uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
+    The plot shows at which probabilities a classifier is overconfident, for any number of classes. By default
+    it uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
     uses one class. A calibrated classifier lies on the diagonal. A point below the diagonal means that the
     class is observed less often than predicted. The vertical lines are confidence intervals of the observed
     frequency of a bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model, or another class,
-    goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
+    class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -81,7 +72,10 @@ class ClassReliabilityDisplay(ClassDisplay):
     [0.48, 0.51, 0.7, 0.86]
     """
 
-    _options: ClassVar[tuple[str, ...]] = ("labels", "of_class", "n_bins", "strategy")
+    _of_classes = True
+
+    table: pd.DataFrame | list[pd.DataFrame]
+    name: str | None = None
 
     def plot(
         self,
@@ -101,7 +95,7 @@ class ClassReliabilityDisplay(ClassDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
@@ -122,32 +116,23 @@ class ClassReliabilityDisplay(ClassDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["predicted"].to_numpy(), table["observed"].to_numpy()) for table in tables]
-        colour = self._draw_curves(
+        color = self._draw_curves(
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
         )
         self.intervals_: LineCollection | None = None
         if interval_coverage is not None and len(tables) == 1:
-            self._draw_intervals(tables[0], interval_coverage, colour, interval_kwargs)
+            share = check_single_coverage(interval_coverage, "interval_coverage")
+            lower, upper = frequency_interval(tables[0], share)
+            label = f"{percent(share)} confidence interval"
+            self.intervals_ = self._draw_intervals(
+                tables[0]["predicted"], lower, upper, label, color, interval_kwargs
+            )
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         self.ax_.set_xlabel("Predicted probability")
         self.ax_.set_ylabel("Observed frequency")
         self.ax_.set(xlim=(0, 1.01), ylim=(0, 1.01), aspect="equal")
         draw_legend(self.ax_)
         return self
-
-    def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
-        """Draw the Jeffreys interval of the frequency of each bin."""
-        share = check_single_coverage(coverage, "interval_coverage")
-        hits = table["n"] * table["observed"]
-        lower, upper = (
-            beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5) for p in ((1 - share) / 2, (1 + share) / 2)
-        )
-        label = f"{percent(share)} confidence interval"
-        default = {"color": colour, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
-        self.intervals_ = self.ax_.vlines(table["predicted"], lower, upper, **merged)
 
     @classmethod
     def from_predictions(
@@ -173,7 +158,7 @@ class ClassReliabilityDisplay(ClassDisplay):
         y_pred : array-like of shape (n, K)
             Forecast of every target. Class probabilities, as from ``predict_proba``.
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         of_class : object, default=None
             Label of the class to draw; None draws the most probable class of each row.
@@ -196,21 +181,21 @@ class ClassReliabilityDisplay(ClassDisplay):
             The drawn display.
         """
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
-        table = cls._table(
-            y_true,
-            y_pred,
-            labels=labels,
-            of_class=of_class,
-            n_bins=n_bins,
-            strategy=strategy,
-            sample_weight=sample_weight,
-        )
+        options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy}
+        folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
+        return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
+
+    @classmethod
+    def _from_folds(
+        cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        names = ("labels", "of_class", "n_bins", "strategy")
+        table = tables_of_folds(class_reliability_table, folds, names, kwargs)
         return cls(table=table, name=name).plot(ax, **kwargs)
 
-    @classmethod
-    def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
-        return class_reliability_table(y_true, y_pred, **options)
 
-    @classmethod
-    def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        return class_proba(estimator, X)
+def frequency_interval(table: pd.DataFrame, coverage: float) -> list[FloatArray]:
+    """Return the ends of the Jeffreys interval of the frequency of each bin."""
+    hits = table["n"] * table["observed"]
+    ends = (1 - coverage) / 2, (1 + coverage) / 2
+    return [np.asarray(beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5)) for p in ends]

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 
 from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_sample_weight, check_target
-from skuq.displays._drawing import CURVE, Style, check_matplotlib, get_axes, merge_style, next_colour
+from skuq._validation import check_number, check_sample_weight, check_target, effective_rows
+from skuq.displays._drawing import (
+    CURVE,
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    get_axes,
+    has_label,
+    merge_style,
+    next_color,
+)
 from skuq.distributions import concat
 from skuq.prediction import predict_dist
+from skuq.prediction._predict_set import class_proba
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
+    from matplotlib.patches import StepPatch
+
+
+_HISTOGRAM = "skuq-histogram"
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,12 @@ class Fold:
     y_pred: Any
     sample_weight: ArrayLike | None = None
     rows: IntArray | None = None
+    labels: ArrayLike | None = None
+
+    def count_rows(self) -> float:
+        """Return the number of rows, with repetitions; raise if weights are not repetitions."""
+        n = len(np.asarray(self.y_true))
+        return effective_rows(check_sample_weight(self.sample_weight, n), n)
 
 
 class AxesMixin:
@@ -50,10 +72,12 @@ class AxesMixin:
 
 
 class Display(AxesMixin, ABC):
-    """Base of the displays of predictions, with three constructors."""
+    """Base class of displays created from an estimator, predictions or cross-validation results."""
 
     _takes_class_name: ClassVar[bool] = False
     """Whether the default name is the class of the estimator, as in displays with names in a legend."""
+
+    _of_classes: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -86,11 +110,12 @@ class Display(AxesMixin, ABC):
         Parameters
         ----------
         estimator : object
-            Fitted estimator that `~skuq.prediction.predict_dist` understands.
+            Fitted regressor that `~skuq.prediction.predict_dist` supports. Displays of classes take a fitted
+            classifier with ``predict_proba``, or a meta-estimator around one.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
-            Observed target.
+            Observed targets or classes.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -106,9 +131,9 @@ class Display(AxesMixin, ABC):
             The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
-        dist = predict_dist(estimator, X)
-        label = cls._name_of(estimator, name)
-        return cls.from_predictions(y, dist, sample_weight=sample_weight, name=label, ax=ax, **kwargs)
+        forecast, labels = cls._predict(estimator, X, kwargs), getattr(estimator, "classes_", None)
+        folds = [Fold(y, forecast, sample_weight, labels=labels)]
+        return cls._from_folds(folds, name=cls._name_of(estimator, name), ax=ax, **kwargs)
 
     @classmethod
     def from_cv_results(
@@ -150,13 +175,43 @@ class Display(AxesMixin, ABC):
             The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_cv_results")
-        folds = folds_of_cv(cv_results, X, y, sample_weight)
+        folds = cls._folds_of_cv(cv_results, X, y, sample_weight, kwargs)
         label = cls._name_of(cv_results["estimator"][0], name)
         return cls._from_folds(folds, name=label, ax=ax, **kwargs)
 
     @classmethod
+    def _folds_of_cv(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        options: dict[str, Any],
+    ) -> list[Fold]:
+        check_cv_results(cv_results)
+        target = np.asarray(y) if cls._of_classes else check_target(y, "y", count_rows(X))
+        weight = check_sample_weight(sample_weight, len(target))
+        return [
+            Fold(
+                target[rows],
+                cls._predict(estimator, safe_indexing(X, rows), options),
+                None if weight is None else weight[rows],
+                rows,
+                getattr(estimator, "classes_", None),
+            )
+            for estimator, rows in models_of_cv(cv_results, len(target))
+        ]
+
+    @classmethod
+    def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
+        return class_proba(estimator, X) if cls._of_classes else predict_dist(estimator, X)
+
+    @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
         """Draw the rows of all folds together; displays of curves draw one curve per fold instead."""
+        if len(folds) == 1:
+            (fold,) = folds
+            return cls.from_predictions(fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **kwargs)
         parts = [fold.sample_weight for fold in folds if fold.sample_weight is not None]
         return cls.from_predictions(
             np.concatenate([fold.y_true for fold in folds]),
@@ -191,7 +246,7 @@ class CurveMixin(AxesMixin):
         label = label_of(name, ", ".join(notes))
         base: dict[str, Any] = {
             "linewidth": 2.0,
-            "color": next_colour(self.ax_),
+            "color": next_color(self.ax_),
             "solid_capstyle": "round",
             **default,
         }
@@ -206,23 +261,34 @@ class CurveMixin(AxesMixin):
         self.line_ = lines[0] if len(lines) == 1 else lines
         return merged["color"]
 
+    def _draw_intervals(
+        self, x: ArrayLike, lower: ArrayLike, upper: ArrayLike, label: str, color: Any, style: Style
+    ) -> LineCollection:
+        """Draw vertical intervals in the color of the curve, with one legend entry for all models."""
+        default = {"color": color, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
+        if not has_label(self.ax_, label):
+            default["label"] = label
+        merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
+        return self.ax_.vlines(x, lower, upper, **merged)
 
-def folds_of_cv(
-    cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-) -> list[Fold]:
-    """Return the test rows of each fold of a cross-validation and their predictions."""
-    check_cv_results(cv_results)
-    target = check_target(y, "y", count_rows(X))
-    weight = check_sample_weight(sample_weight, len(target))
-    return [
-        Fold(
-            target[rows],
-            predict_dist(estimator, safe_indexing(X, rows)),
-            None if weight is None else weight[rows],
-            rows,
-        )
-        for estimator, rows in models_of_cv(cv_results, len(target))
-    ]
+
+class HistogramMixin(AxesMixin):
+    """Histogram of a display; the histograms of several models on the same axes share the bin width."""
+
+    def _bin_width(self, bin_width: float | None, auto: float) -> float:
+        if bin_width is not None:
+            return check_number(bin_width, "bin_width", positive=True)
+        earlier: list[Any] = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
+        return float(np.diff(earlier[0].get_data().edges[:2])[0]) if earlier else auto
+
+    def _draw_histogram(
+        self, values: FloatArray, edges: FloatArray, weight: FloatArray | None, color: Any, style: Style
+    ) -> StepPatch:
+        inside = np.clip(values, edges[0], edges[-1])  # rounding may put a value just outside its edge
+        share = np.histogram(inside, edges, weights=weight)[0]
+        default = {"facecolor": color, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
+        merged = merge_style("patches.StepPatch", default, style, "hist_kwargs")
+        return self.ax_.stairs(100 * share / share.sum(), edges, **merged)
 
 
 def check_cv_results(cv_results: Any) -> None:
@@ -243,7 +309,7 @@ def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntAr
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
         raise ValueError(
-            f"`X` must be the X passed to cross_validate, got {n} rows, but row {last} was tested."
+            f"`X` must be the X passed to cross_validate, got {n} rows, but the test rows include row {last}."
         )
     return list(zip(cv_results["estimator"], tests, strict=True))
 
@@ -261,3 +327,16 @@ def as_list(values: Any) -> list[Any]:
 def one_or_list(values: list[Any]) -> Any:
     """Return the value of a list of length 1, otherwise the list."""
     return values[0] if len(values) == 1 else values
+
+
+def tables_of_folds(
+    table: Callable[..., pd.DataFrame], folds: Sequence[Fold], names: Sequence[str], options: dict[str, Any]
+) -> Any:
+    """Return a table per fold, or the table of one fold; remove the named keywords from `options`."""
+    given = {name: options.pop(name) for name in names if name in options}
+    tables = []
+    for fold in folds:
+        labels = {} if fold.labels is None else {"labels": fold.labels}
+        keywords = {**labels, **given, "sample_weight": fold.sample_weight}
+        tables.append(table(fold.y_true, fold.y_pred, **keywords))
+    return one_or_list(tables)

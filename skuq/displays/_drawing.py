@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 BLUE = "#3b6fb6"
 RED = "#d1495b"
-GREY = "#8a8f98"
+GRAY = "#8a8f98"
 INK = "#22262b"
 CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
 """Marks (gid) of the first curve of a model and of reference lines."""
+
+REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
 PERFECT = "Perfectly calibrated"
 
@@ -76,7 +78,7 @@ def has_label(ax: Axes, label: str) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
-def next_colour(ax: Axes) -> str:
+def next_color(ax: Axes) -> str:
     """Return the color of the next curve on the axes."""
     earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
     return CURVES[earlier % len(CURVES)]
@@ -86,17 +88,9 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
     """Draw the line y = x, once per axes."""
     if has_label(ax, PERFECT):
         return None
-    default = {
-        "color": INK,
-        "linestyle": (0, (4, 3)),
-        "linewidth": 1.0,
-        "label": PERFECT,
-        "gid": REFERENCE,
-        "zorder": 1.5,
-    }
-    return draw_endless_line(
-        ax, (0.0, 0.0), 1.0, merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-    )
+    default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.5}
+    merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+    return draw_endless_line(ax, (0.0, 0.0), 1.0, merged)
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
@@ -127,10 +121,10 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"
-    colour = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
+    color = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
     models: list[Any] = [line for line in ax.get_lines() if line.get_gid() == CURVE]
-    if any(np.allclose(to_rgb(line.get_color()), colour[:3]) for line in models):
-        handle.set(**{kind: (*to_rgb(INK), colour[3])})
+    if any(np.allclose(to_rgb(line.get_color()), color[:3]) for line in models):
+        handle.set(**{kind: (*to_rgb(INK), color[3])})
 
 
 def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:

@@ -39,11 +39,11 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of single rows, with missed rows in another color.
+    """Sorted prediction intervals of individual rows, with missed rows in another color.
 
-    It shows which intervals miss: low or high values, one side or both. It also shows whether intervals are
-    wide for rows with large errors. Of many rows, an evenly spaced part in the sorted order is drawn; the
-    legend has the coverage of all rows.
+    The plot shows which intervals miss their target: for low or for high values, on one side or on both. It
+    also shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly
+    spaced part of the sorted rows is drawn; the legend has the coverage of all rows.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -120,9 +120,9 @@ class IntervalDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the attribute `name`.
+            Title; None uses the attribute `name`.
         sort_by : {"observed", "predicted", "width"}, default="observed"
-            Quantity that orders the rows, ascending from left to right. With "width" values are relative
+            Quantity that orders the rows, ascending from left to right. With "width", all values are relative
             to the prediction.
         max_rows : int or None, default=150
             Largest number of drawn rows, evenly spaced in the sorted order; None draws all.
@@ -143,9 +143,9 @@ class IntervalDisplay(Display):
         order = self._order(sort_by)
         position = choose_rows(len(order), max_rows)
         self.rows_ = order[position]
-        centre = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
-        bounds = self.bounds[self.rows_] - centre[:, np.newaxis]
-        y = self.y_true[self.rows_] - centre
+        center = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
+        bounds = self.bounds[self.rows_] - center[:, np.newaxis]
+        y = self.y_true[self.rows_] - center
         self._draw_intervals(
             position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
         )

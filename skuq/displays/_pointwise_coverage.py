@@ -11,18 +11,19 @@ from scipy.stats import binom
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
-from skuq.displays._display import AxesMixin, label_of
+from skuq.displays._display import HistogramMixin, label_of
 from skuq.displays._drawing import (
     CURVE,
     INK,
     REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_column,
     check_matplotlib,
     draw_legend,
     has_label,
     merge_style,
-    next_colour,
+    next_color,
     percent,
 )
 from skuq.displays._sharpness import round_number
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import StepPatch
 
-_HISTOGRAM = "skuq-histogram"
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95
 _NAMES = {
@@ -43,14 +43,14 @@ _NAMES = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PointwiseCoverageDisplay(AxesMixin):
+class PointwiseCoverageDisplay(HistogramMixin):
     """Histogram of the coverage per row or per simulation, or the curve of the coverage per row over x.
 
-    It shows whether intervals have nominal coverage at each row, or only on average. The band contains 95 %
-    of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage of
-    one training set may differ from the average.
+    The plot shows whether intervals have nominal coverage at each row, or only on average. The band contains
+    95 % of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage
+    of one training set may differ from the average.
 
-    Create it with `from_result`; another method goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -133,10 +133,10 @@ class PointwiseCoverageDisplay(AxesMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         bin_width : float, default=None
-            Width of the bins. None takes the width of a histogram on the same axes, or else a round number
-            near a twelfth of the range.
+            Width of the bins. None means the width of an existing histogram on the same axes, or a round
+            number near a twelfth of the range.
         hist_kwargs : dict, default=None
             Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -157,34 +157,24 @@ class PointwiseCoverageDisplay(AxesMixin):
         else:
             score = f"mean = {self.values.mean():.3g}"
         marks = {
-            "color": next_colour(self.ax_),
+            "color": next_color(self.ax_),
             "linewidth": 2.0,
             "label": label_of(self.name if name is None else name, score),
             "gid": CURVE,
         }
         style = merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
         if self.x is None:
-            self._draw_histogram(style, bin_width, hist_kwargs)
+            self._draw_share(style, bin_width, hist_kwargs)
         else:
             self._draw_curve(self.x, style)
         self._draw_references(ref_line_kwargs, fill_kwargs)
         draw_legend(self.ax_)
         return self
 
-    def _draw_histogram(self, style: dict[str, Any], bin_width: float | None, hist_kwargs: Style) -> None:
+    def _draw_share(self, style: dict[str, Any], bin_width: float | None, hist_kwargs: Style) -> None:
         edges = self._edges(bin_width)
-        share = np.histogram(np.clip(self.values, edges[0], edges[-1]), edges)[0]
-        default = {
-            "facecolor": style["color"],
-            "alpha": 0.35,
-            "linewidth": 0.0,
-            "fill": True,
-            "gid": _HISTOGRAM,
-        }
-        self.hist_: StepPatch | None = self.ax_.stairs(
-            100 * share / share.sum(),
-            edges,
-            **merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs"),
+        self.hist_: StepPatch | None = self._draw_histogram(
+            self.values, edges, None, style["color"], hist_kwargs
         )
         self.line_ = self.ax_.axvline(self.values.mean(), **style)
         self.ax_.set_xlabel(_NAMES[self.kind, self.over])
@@ -199,32 +189,18 @@ class PointwiseCoverageDisplay(AxesMixin):
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         """Return edges halfway between multiples of the bin width, shared by all methods on the axes."""
-        if bin_width is None:
-            earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
-            edges = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
-            width = self._bin_width() if edges is None else edges[1] - edges[0]
-        else:
-            width = check_number(bin_width, "bin_width", positive=True)
-        width = max(width, _LEAST_BIN_WIDTH)
+        auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)
+        if self.step is not None:
+            auto = max(1, round(auto / self.step)) * self.step
+        width = max(self._bin_width(bin_width, auto), _LEAST_BIN_WIDTH)
         first, last = np.round(self.values.min() / width), np.round(self.values.max() / width)
         return np.asarray(width * (np.arange(first, last + 2) - 0.5))
-
-    def _bin_width(self) -> float:
-        width = max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH)
-        width = min(width, 0.05)
-        return width if self.step is None else max(1, round(width / self.step)) * self.step
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
         """Draw the nominal coverage and the band, once per axes."""
         self.ref_line_, self.band_ = None, None
         vertical = self.x is None
-        default = {
-            "color": INK,
-            "linestyle": (0, (4, 3)),
-            "linewidth": 1.0,
-            "label": f"Nominal, {percent(self.coverage)}",
-            "gid": REFERENCE,
-        }
+        default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}
         line = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
         if not has_label(self.ax_, str(line["label"])):
             draw = self.ax_.axvline if vertical else self.ax_.axhline
@@ -270,7 +246,7 @@ class PointwiseCoverageDisplay(AxesMixin):
             Horizontal axis of a curve: name or number of a column of the test rows, or one value per row.
             None draws a histogram.
         coverage : float, default=None
-            Nominal coverage of the central interval. Required if the result has several.
+            Nominal coverage of the central interval. Required if the result has several coverages.
         name : str, default=None
             Name of the method in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -334,7 +310,7 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
     if not isinstance(x, str | int | np.integer):
         return check_column(x, "x", n), getattr(x, "name", None)
     if isinstance(x, str) and not (isinstance(X, pd.DataFrame) and x in X.columns):
-        raise ValueError(f"`x` must be a column of the test rows, their values or None, got {x!r}.")
+        raise ValueError(f"`x` must be a column of the test rows, an array of values or None, got {x!r}.")
     if not isinstance(x, str) and not -X.shape[1] <= x < X.shape[1]:
         raise ValueError(f"`x` must be one of the {X.shape[1]} columns of the test rows, got {x}.")
     if isinstance(X, pd.DataFrame):

@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 class PredictionBandDisplay(Display):
     """Observed against predicted values, with prediction intervals as bands.
 
-    It shows the errors of the predictions and whether the width of the band follows them. A band may be too
-    narrow at one end and too wide at the other although its average coverage is nominal. Over a feature it
-    shows how the prediction depends on the feature.
+    The plot shows the errors of the predictions, and whether the width of the band follows the errors. A band
+    may be too narrow at one end and too wide at the other although its average coverage is nominal. If the
+    horizontal axis is a feature, the plot also shows how the prediction depends on the feature.
 
-    The band is the mean of the bounds over groups of neighboring rows. Up to `max_bins` groups have about
-    equal size, and rows with the same x are in one group. With fewer rows the band has one interval per row.
+    The band is the mean of the bounds over groups of neighboring rows. There are at most `max_bins` groups of
+    about equal size, and rows with the same x are in one group. With fewer rows, the band has one interval
+    per row.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -62,7 +63,7 @@ class PredictionBandDisplay(Display):
     coverages : ndarray of shape (k,)
         Nominal coverages, in (0, 1).
     x : ndarray of shape (n,), default=None
-        Horizontal positions of the rows; None takes the predictions.
+        Horizontal positions of the rows; None means the predictions.
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row. All are positive.
     target_name : str, default="target"
@@ -130,7 +131,7 @@ class PredictionBandDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the attribute `name`.
+            Title; None uses the attribute `name`.
         max_rows : int or None, default=1000
             Largest number of drawn observed values, evenly spaced in the sorted order; None draws all. The
             bands use all rows.
@@ -152,14 +153,16 @@ class PredictionBandDisplay(Display):
         check_integer(max_bins, "max_bins", minimum=2)
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
-        groups = neighbours(x[order], order, max_bins)
+        groups = neighbors(x[order], order, max_bins)
         # the band extends to the outermost rows, with the widths of their groups
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
         line = local_means(self.y_pred, groups, self.sample_weight)
         line = _with_ends(line, self.y_pred[ends] if self.x is None else line[[0, -1]][: len(ends)])
         self._draw_bands(places, line, groups, fill_kwargs)
-        self._draw_points(x, order[choose_rows(len(order), max_rows)], scatter_kwargs)
+        rows = order[choose_rows(len(order), max_rows)]
+        style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
+        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
         default = {"color": INK, "linewidth": 1.2, "label": "Prediction"}
         style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
         (self.line_,) = self.ax_.plot(places, line, **style)
@@ -182,10 +185,6 @@ class PredictionBandDisplay(Display):
             }
             merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
             self.bands_.append(self.ax_.fill_between(places, line + mean[:, 0], line + mean[:, 1], **merged))
-
-    def _draw_points(self, x: FloatArray, rows: IntArray, style: Style) -> None:
-        merged = scatter_style(len(rows), len(x), "Observed", style)
-        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **merged)
 
     def _decorate(self, title: str | None) -> None:
         if self.x is None:
@@ -223,7 +222,7 @@ class PredictionBandDisplay(Display):
         coverage : float or array-like of shape (k,), default=0.9
             Nominal coverage of the central interval. In (0, 1), one per band.
         x : array-like of shape (n,), default=None
-            Horizontal positions of the rows, such as a feature; None takes the predictions.
+            Horizontal positions of the rows, such as a feature; None means the predictions.
         target_name : str, default="target"
             Name of the target with its unit, for the axes.
         x_name : str, default=None
@@ -275,13 +274,13 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted estimator that `~skuq.prediction.predict_dist` understands.
+            Fitted estimator that `~skuq.prediction.predict_dist` supports.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
             Observed target.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None takes the predictions.
+            Column of `X` for the horizontal axis; None means the predictions.
         **kwargs : dict
             The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`.
 
@@ -313,7 +312,7 @@ class PredictionBandDisplay(Display):
         y : array-like of shape (n,)
             Target passed to ``cross_validate``.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None takes the predictions.
+            Column of `X` for the horizontal axis; None means the predictions.
         **kwargs : dict
             The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`; `x` has one
             value per row of `X`.
@@ -327,7 +326,7 @@ class PredictionBandDisplay(Display):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        if kwargs.get("x") is not None:
+        if kwargs.get("x") is not None and folds[0].rows is not None:
             kwargs["x"] = safe_indexing(kwargs["x"], np.concatenate([fold.rows for fold in folds]))
         return super()._from_folds(folds, **kwargs)
 
@@ -344,7 +343,7 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
     return np.concatenate([ends[:1], values, ends[1:]])
 
 
-def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
+def neighbors(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
     """Split rows, sorted by their places, into groups of about equal size without splitting equal places."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_coverage, check_option
-from skuq.displays._class_display import ClassDisplay
-from skuq.displays._display import as_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
 from skuq.displays._drawing import (
     REFERENCE,
     Style,
@@ -35,17 +35,17 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PredictionSetDisplay(ClassDisplay):
+class PredictionSetDisplay(CurveMixin, Display):
     """Coverage of prediction sets against nominal and predicted coverage, or the size of the sets.
 
-    It shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve is the
-    predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated classifier
-    follows the dashed curve; below it the classifier is overconfident. Both curves are above the diagonal,
-    because the last class of a set overshoots. The predicted coverage of conformal sets is nominal, on the
-    diagonal.
+    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
+    is the predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated
+    classifier follows the dashed curve; below the dashed curve, the classifier is overconfident. Both curves
+    are above the diagonal, because the last class of a set raises the sum of the probabilities above the
+    nominal coverage. The predicted coverage of conformal sets is nominal, so it is on the diagonal.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -86,7 +86,10 @@ class PredictionSetDisplay(ClassDisplay):
     1      0.9      0.97     0.97  2.44
     """
 
-    _options: ClassVar[tuple[str, ...]] = ("labels", "coverages")
+    _of_classes = True
+
+    table: pd.DataFrame | list[pd.DataFrame]
+    name: str | None = None
 
     def plot(
         self,
@@ -106,7 +109,7 @@ class PredictionSetDisplay(ClassDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         show : {"coverage", "size"}, default="coverage"
             Vertical axis: observed coverage, or mean number of classes in a set.
         ref_line : bool, default=True
@@ -127,14 +130,14 @@ class PredictionSetDisplay(ClassDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["nominal"].to_numpy(), table[column].to_numpy()) for table in tables]
-        colour = self._draw_curves(
+        color = self._draw_curves(
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=3.5, zorder=2.2
         )
         self.claimed_: Line2D | None = None
         self.ref_line_: AxLine | None = None
         if show == "coverage":
             if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):
-                self._draw_claimed(tables[0], colour, claimed_kwargs)
+                self._draw_claimed(tables[0], color, claimed_kwargs)
             if ref_line and not has_label(self.ax_, NOMINAL):
                 self.ref_line_ = draw_diagonal(self.ax_, {"label": NOMINAL, **(ref_line_kwargs or {})})
             self.ax_.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
@@ -143,9 +146,9 @@ class PredictionSetDisplay(ClassDisplay):
         draw_legend(self.ax_)
         return self
 
-    def _draw_claimed(self, table: pd.DataFrame, colour: Any, style: Style) -> None:
+    def _draw_claimed(self, table: pd.DataFrame, color: Any, style: Style) -> None:
         """Draw the predicted coverage in the color of the curve, with one legend entry for all models."""
-        default = {"color": colour, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
+        default = {"color": color, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, CLAIMED):
             default["label"] = CLAIMED
         merged = merge_style("lines.Line2D", default, style, "claimed_kwargs")
@@ -174,10 +177,10 @@ class PredictionSetDisplay(ClassDisplay):
             Forecast of every target. Class probabilities, or the sets of k coverages. Sets of one coverage
             may have shape (n, K).
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         coverages : float or array-like of shape (k,), default=None
-            Nominal coverages; None takes 14 values from 0.05 to 0.99. Required for sets.
+            Nominal coverages; None means 14 values from 0.05 to 0.99. Required if `y_pred` contains sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -193,36 +196,15 @@ class PredictionSetDisplay(ClassDisplay):
             The drawn display.
         """
         check_matplotlib("PredictionSetDisplay.from_predictions")
-        table = cls._table(y_true, y_pred, labels=labels, coverages=coverages, sample_weight=sample_weight)
-        return cls(table=table, name=name).plot(ax, **kwargs)
+        folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
+        return cls._from_folds(folds, name=name, ax=ax, coverages=coverages, **kwargs)
 
     @classmethod
-    def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
-        coverages = options.pop("coverages", None)
-        nominal = _nominal(coverages)
-        forecast = np.asarray(y_pred)
-        is_sets = forecast.dtype == np.bool_
-        if is_sets and forecast.ndim == 2 and nominal.size == 1:
-            forecast = forecast[..., np.newaxis]
-        if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
-            raise ValueError(
-                "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
-                f"got {forecast.shape}."
-            )
-        together = np.zeros(len(forecast))  # one group
-        rows = [
-            conditional_set_coverage(
-                y_true,
-                forecast[..., k] if is_sets else forecast,
-                coverage=coverage,
-                groups=together,
-                **options,
-            )
-            for k, coverage in enumerate(nominal.tolist())
-        ]
-        table = pd.concat(rows, ignore_index=True)
-        table.insert(0, "nominal", nominal)
-        return table.rename(columns={"mean_size": "size"})[["nominal", "coverage", "claimed", "size"]]
+    def _from_folds(
+        cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        table = tables_of_folds(set_table, folds, ("labels", "coverages"), kwargs)
+        return cls(table=table, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
@@ -230,6 +212,36 @@ class PredictionSetDisplay(ClassDisplay):
         options["coverages"] = coverages = _nominal(options.get("coverages"))
         proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
         return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
+
+
+def set_table(
+    y_true: ArrayLike, y_pred: Any, *, coverages: ArrayLike | None = None, **options: Any
+) -> pd.DataFrame:
+    """Return the nominal, observed and predicted coverage and the mean size of the sets."""
+    nominal = _nominal(coverages)
+    forecast = np.asarray(y_pred)
+    is_sets = forecast.dtype == np.bool_
+    if is_sets and forecast.ndim == 2 and nominal.size == 1:
+        forecast = forecast[..., np.newaxis]
+    if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
+        raise ValueError(
+            "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
+            f"got {forecast.shape}."
+        )
+    together = np.zeros(len(forecast))  # one group
+    rows = [
+        conditional_set_coverage(
+            y_true,
+            forecast[..., k] if is_sets else forecast,
+            coverage=coverage,
+            groups=together,
+            **options,
+        )
+        for k, coverage in enumerate(nominal.tolist())
+    ]
+    table = pd.concat(rows, ignore_index=True)
+    table.insert(0, "nominal", nominal)
+    return table.rename(columns={"mean_size": "size"})[["nominal", "coverage", "claimed", "size"]]
 
 
 def _nominal(coverages: ArrayLike | None) -> FloatArray:

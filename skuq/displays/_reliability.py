@@ -11,16 +11,13 @@ import pandas as pd
 from scipy.stats import chi2
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_repetitions, check_sample_weight, check_single_coverage, effective_rows
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq._validation import check_repetitions, check_single_coverage
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
 from skuq.displays._drawing import (
-    REFERENCE,
     Style,
     check_matplotlib,
     draw_diagonal,
     draw_legend,
-    has_label,
-    merge_style,
     percent,
     with_unit,
 )
@@ -31,21 +28,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
 
+INTERVAL_COVERAGE = 0.9
+"""Default probability of the intervals of the errors."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(CurveMixin, Display):
     """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
-    It shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
+    The plot shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
     diagonal. Above the diagonal the errors are larger than predicted. A flat curve means that the predicted
     standard deviation does not distinguish certain from uncertain rows. The curve does not depend on the
     shape of the distribution.
 
-    The vertical lines are confidence intervals of the error of a bin, for normal errors. For errors with
-    heavy tails they are too short.
+    The vertical lines are confidence intervals of the error of a bin. They assume normal errors, and are too
+    short for errors with heavy tails.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         *,
         name: str | None = None,
         ref_line: bool = True,
-        interval_coverage: float | None = 0.9,
+        interval_coverage: float | None = INTERVAL_COVERAGE,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         interval_kwargs: Style = None,
@@ -109,7 +109,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
@@ -130,12 +130,16 @@ class ReliabilityDisplay(CurveMixin, Display):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["rmv"].to_numpy(), table["rmse"].to_numpy()) for table in tables]
-        colour = self._draw_curves(
+        color = self._draw_curves(
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
         )
         self.intervals_: LineCollection | None = None
         if interval_coverage is not None and len(tables) == 1:
-            self._draw_intervals(tables[0], interval_coverage, colour, interval_kwargs)
+            share = check_single_coverage(interval_coverage, "interval_coverage")
+            x, y, n = (tables[0][column].to_numpy() for column in ("rmv", "rmse", "n"))
+            lower, upper = rmse_interval(y, n, share)
+            label = f"{percent(share)} interval of the error"
+            self.intervals_ = self._draw_intervals(x, lower, upper, label, color, interval_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
         self.ax_.set_ylabel(with_unit("Root mean squared error", self.unit))
@@ -145,16 +149,6 @@ class ReliabilityDisplay(CurveMixin, Display):
         self.ax_.set(xlim=limits, ylim=limits, aspect="equal")
         draw_legend(self.ax_)
         return self
-
-    def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
-        share = check_single_coverage(coverage, "interval_coverage")
-        lower, upper = rmse_interval(table["rmse"].to_numpy(), table["n"].to_numpy(), share)
-        label = f"{percent(share)} interval of the error"
-        default = {"color": colour, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
-        self.intervals_ = self.ax_.vlines(table["rmv"].to_numpy(), lower, upper, **merged)
 
     @classmethod
     def from_predictions(
@@ -234,7 +228,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("ReliabilityDisplay.from_accumulator")
         table = accumulator.reliability_table()
-        if kwargs.get("interval_coverage", 0.9) is not None:
+        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
             check_repetitions(accumulator.total_weight, accumulator.n_rows)
         return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
@@ -246,21 +240,13 @@ class ReliabilityDisplay(CurveMixin, Display):
         unit: str | None = None,
         name: str | None = None,
         ax: Axes | None = None,
-        n_bins: int = 10,
-        strategy: str = "quantile",
         **kwargs: Any,
     ) -> Self:
-        tables = [
-            reliability_table(
-                fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, n_bins=n_bins, strategy=strategy
-            )
-            for fold in folds
-        ]
-        if kwargs.get("interval_coverage", 0.9) is not None:
+        table = tables_of_folds(reliability_table, folds, ("n_bins", "strategy"), kwargs)
+        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
             for fold in folds:
-                n = len(np.asarray(fold.y_true))
-                effective_rows(check_sample_weight(fold.sample_weight, n), n)
-        return cls(table=one_or_list(tables), unit=unit, name=name).plot(ax, **kwargs)
+                fold.count_rows()
+        return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
 
 def rmse_interval(rmse: FloatArray, n: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:

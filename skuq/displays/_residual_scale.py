@@ -38,10 +38,10 @@ Kind = Literal["signed", "absolute"]
 class ResidualScaleDisplay(Display):
     """Errors of single rows against the predicted standard deviation, with the predicted size as a cone.
 
-    It shows whether errors grow with the predicted standard deviation, and the rows with extreme errors. The
-    cone is 0 plus or minus one predicted standard deviation; the line is the root mean squared error per
-    bin. If the line is outside the cone, the model is overconfident at this standard deviation. Signed
-    errors also show a bias.
+    The plot shows whether errors grow with the predicted standard deviation, and which rows have extreme
+    errors. The cone is 0 plus or minus one predicted standard deviation; the line is the root mean squared
+    error per bin. If the line is outside the cone, the model is overconfident at this standard deviation.
+    Signed errors also show a bias.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -114,7 +114,7 @@ class ResidualScaleDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the attribute `name`.
+            Title; None uses the attribute `name`.
         max_rows : int or None, default=1000
             Largest number of drawn rows, evenly spaced in the sorted order; None draws all. The line uses all
             rows.

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_number, check_option, check_sample_weight
-from skuq.displays._display import Display, label_of
+from skuq._validation import check_option, check_sample_weight
+from skuq.displays._display import Display, HistogramMixin, label_of
 from skuq.displays._drawing import (
     CURVE,
     Style,
     check_matplotlib,
     draw_legend,
     merge_style,
-    next_colour,
+    next_color,
     rows_that_count,
     with_unit,
 )
@@ -26,21 +26,20 @@ from skuq.metrics import sharpness
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_HISTOGRAM = "skuq-histogram"
 _MAX_BINS = 500
 _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SharpnessDisplay(Display):
+class SharpnessDisplay(HistogramMixin, Display):
     """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
 
-    It shows the size of the predicted uncertainty. Of two calibrated models, prefer the one with the smaller
-    predicted standard deviations. The histogram does not show calibration, because it does not use observed
-    values. A model that predicts one standard deviation for all rows has one bin.
+    The plot shows the size of the predicted uncertainty. Of two calibrated models, prefer the one with the
+    smaller predicted standard deviations. The histogram does not show calibration, because it does not use
+    observed values. A model that predicts one standard deviation for all rows has one bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -108,10 +107,10 @@ class SharpnessDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         bin_width : float, default=None
-            Width of the bins, in the units of y. None takes the width of a histogram on the same axes, or
-            else a round number of at most a twelfth of the sharpness.
+            Width of the bins, in the units of y. None means the width of an existing histogram on the same
+            axes, or a round number of at most a twelfth of the sharpness.
         hist_kwargs : dict, default=None
             Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -123,16 +122,12 @@ class SharpnessDisplay(Display):
             The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
-        colour = next_colour(self.ax_)
+        color = next_color(self.ax_)
         edges = self._edges(bin_width)
-        inside = np.clip(self.std, edges[0], edges[-1])  # rounding may put a value just outside its edge
-        share = np.histogram(inside, edges, weights=self.sample_weight)[0]
-        default = {"facecolor": colour, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
-        style = merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs")
-        self.hist_ = self.ax_.stairs(100 * share / share.sum(), edges, **style)
+        self.hist_ = self._draw_histogram(self.std, edges, self.sample_weight, color, hist_kwargs)
         note = f"{_NAMES[self.kind]} = {self.value:.3g}"
         label = label_of(self.name if name is None else name, note)
-        marks = {"color": colour, "linewidth": 2.0, "label": label, "gid": CURVE}
+        marks = {"color": color, "linewidth": 2.0, "label": label, "gid": CURVE}
         self.line_ = self.ax_.axvline(
             self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
         )
@@ -144,12 +139,7 @@ class SharpnessDisplay(Display):
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         """Return edges on multiples of the bin width, so that models on one axes share them."""
-        if bin_width is None:
-            earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
-            edges = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
-            width = round_number(self.value / 12) if edges is None else edges[1] - edges[0]
-        else:
-            width = check_number(bin_width, "bin_width", positive=True)
+        width = self._bin_width(bin_width, round_number(self.value / 12))
         width = max(width, np.ptp(self.std) / _MAX_BINS)
         first, last = np.floor(self.std.min() / width), np.floor(self.std.max() / width) + 1
         return np.asarray(width * np.arange(first, last + 1))
@@ -172,7 +162,7 @@ class SharpnessDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. Checked, but not used; present for a common interface.
+            Observed targets. They are validated but not used; all displays have this argument.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"

@@ -12,8 +12,8 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import CurveMixin
 from skuq.displays._drawing import (
-    INK,
     REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -34,12 +34,13 @@ FEW_ROWS = 50
 class ShiftCurveDisplay(CurveMixin):
     """Score of a model against the severity of a shift of the test rows.
 
-    It shows the severity at which a model fails. To see whether a model fails silently, draw coverage and
-    interval width (or set size) in two figures: it does if coverage falls and the width stays. The line is
-    the mean over the folds; the band is the mean plus or minus one standard deviation of the folds. Points
-    are hollow if a tilt leaves fewer than 50 effective rows per fold.
+    The plot shows the severity at which a model fails. To see whether a model fails silently, plot coverage
+    and interval width (or set size) in two figures: a model fails silently if its coverage falls and its
+    width does not change. The line is the mean over the folds; the band is the mean plus or minus one
+    standard deviation of the folds. Points are hollow if the effective number of rows under a tilt is below
+    50 per fold.
 
-    Create it with `from_scores`; another model goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class ShiftCurveDisplay(CurveMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : float, default=None
             Reference value, such as the nominal coverage; None draws none.
         line_kwargs : dict, default=None
@@ -129,7 +130,7 @@ class ShiftCurveDisplay(CurveMixin):
         """
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
-        colour = self._draw_curves(
+        color = self._draw_curves(
             [(self.severities, mean)],
             self.name if name is None else name,
             line_kwargs,
@@ -139,10 +140,10 @@ class ShiftCurveDisplay(CurveMixin):
         )
         self.band_: FillBetweenPolyCollection | None = None
         if self.values.shape[1] > 1:
-            style = {"color": colour, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
+            style = {"color": color, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
             merged = merge_style("collections.PolyCollection", style, fill_kwargs, "fill_kwargs")
             self.band_ = self.ax_.fill_between(self.severities, mean - spread, mean + spread, **merged)
-        self._draw_hollow(mean, colour)
+        self._draw_hollow(mean, color)
         self.ref_line_: Line2D | None = None
         if ref_line is not None:
             self._draw_reference(check_number(ref_line, "ref_line"), ref_line_kwargs)
@@ -151,7 +152,7 @@ class ShiftCurveDisplay(CurveMixin):
         draw_legend(self.ax_)
         return self
 
-    def _draw_hollow(self, mean: FloatArray, colour: Any) -> None:
+    def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
         """Draw the points of few effective rows hollow, with one legend entry for all models."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
@@ -159,13 +160,13 @@ class ShiftCurveDisplay(CurveMixin):
             few = self.effective_rows.mean(axis=1) < FEW_ROWS
         if few.any():
             label = f"fewer than {FEW_ROWS} effective rows"
-            style = {"color": colour, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
+            style = {"color": color, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
             if not has_label(self.ax_, label):
                 style["label"] = label
             (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
 
     def _draw_reference(self, value: float, style: Style) -> None:
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(value, **merged)
 
@@ -190,9 +191,9 @@ class ShiftCurveDisplay(CurveMixin):
         severities : array-like of shape (n_severities,)
             Severities passed to ``shift_curve``.
         scorer : str, default=None
-            Name of the score; required if `scores` has several.
+            Name of the score; required if `scores` contains several.
         score_name : str, default=None
-            Axis label; None takes the name of the score.
+            Axis label; None means the name of the score.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

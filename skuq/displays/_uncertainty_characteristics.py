@@ -50,14 +50,14 @@ _MAX_CORNERS = 4000
 class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     """Width and miss rate of the bands at every scale.
 
-    It shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
-    better; if two curves cross, the acceptable miss rate decides. The dashed curve belongs to bands of
-    constant width around the same predictions. A model whose curve is not below the dashed curve does not
-    distinguish uncertain rows from other rows. The curve does not depend on calibration; the ring marks the
-    predicted bands.
+    The plot shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
+    better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
+    curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
+    curve does not distinguish uncertain rows from other rows. The curve does not depend on calibration; the
+    ring marks the predicted bands.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Horizontal axis: the cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
@@ -147,11 +147,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         original : bool, default=True
             Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
-            Mark the narrowest bands with at most this miss rate, in [0, 1], and write their factor k (or
-            addition b).
+            If given, mark the narrowest bands with at most this miss rate, in [0, 1], and show their factor k
+            (or additive constant b).
         cost : float or pair of float, default=None
-            Mark the bands of least cost and draw the line of equal cost through them. A pair is the cost per
-            unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
+            If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair is
+            the cost per unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
             ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss rate is 1, not 1 %.
         line_kwargs, ref_line_kwargs : dict, default=None
             Keywords for the curve and for the constant bands, passed to ``Axes.plot``.
@@ -171,7 +171,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         curves: list[Curve] = as_list(self.curve)
         area = float(np.mean([curve.area(x_axis=x_axis, y_axis=y_axis) for curve in curves]))
         steps = "steps-post" if y_axis == "miss_rate" else "default"
-        colour = self._draw_curves(
+        color = self._draw_curves(
             [path(curve, x_axis, y_axis) for curve in curves],
             self.name if name is None else name,
             line_kwargs,
@@ -182,12 +182,12 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         )
         self.ref_line_: list[Line2D] = []
         if ref_line and self.reference is not None:
-            default = {"color": colour, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
+            default = {"color": color, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
             style = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
             self._draw_reference(x_axis, y_axis, style)
         axes = x_axis, y_axis
-        self._draw_marks(curves, axes, colour, original, miss_rate, scatter_kwargs)
-        self._draw_optimum(curves, axes, colour, cost, scatter_kwargs, isocost_kwargs)
+        self._draw_marks(curves, axes, color, original, miss_rate, scatter_kwargs)
+        self._draw_optimum(curves, axes, color, cost, scatter_kwargs, isocost_kwargs)
         self.ax_.set_xlabel(with_unit(_LABELS[x_axis], self.unit))
         self.ax_.set_ylabel(with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit))
         self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
@@ -212,7 +212,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         self,
         curves: list[Curve],
         axes: tuple[str, str],
-        colour: Any,
+        color: Any,
         original: bool,
         miss_rate: ArrayLike | None,
         style: Style,
@@ -220,19 +220,19 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         self.original_ = self.operating_points_ = None
         if original:
             points = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
-            self.original_ = self._mark(points, axes, "o", "Predicted bands", colour, style)
+            self.original_ = self._mark(points, axes, "o", "Predicted bands", color, style)
         if miss_rate is not None:
             rates = np.atleast_1d(miss_rate).tolist()
             points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
             label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
-            self.operating_points_ = self._mark(points, axes, "D", label, colour, style)
+            self.operating_points_ = self._mark(points, axes, "D", label, color, style)
             self._annotate(curves, points, axes)
 
     def _draw_optimum(
         self,
         curves: list[Curve],
         axes: tuple[str, str],
-        colour: Any,
+        color: Any,
         cost: float | tuple[float, float] | None,
         style: Style,
         line_style: Style,
@@ -243,11 +243,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             return
         x_axis, y_axis = axes
         points = [curve.optimum(cost, x_axis=x_axis, y_axis=y_axis).point for curve in curves]
-        self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", colour, style)
+        self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", color, style)
         self._annotate(curves, points, axes, below=True)
         single = isinstance(cost, int | float | np.integer | np.floating)
         x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
-        default = {"color": colour, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
+        default = {"color": color, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
         default["alpha"] = 1.0 if len(curves) == 1 else 0.5
         merged = merge_style("lines.Line2D", default, line_style, "isocost_kwargs")
         slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
@@ -260,7 +260,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         axes: tuple[str, str],
         marker: str,
         label: str,
-        colour: Any,
+        color: Any,
         style: Style,
     ) -> PathCollection:
         """Draw points of one kind, with one legend entry for all models."""
@@ -268,7 +268,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             "s": 46.0,
             "marker": marker,
             "facecolor": "white",
-            "edgecolor": colour,
+            "edgecolor": color,
             "linewidths": 1.8,
             "zorder": 3,
             "clip_on": False,
@@ -328,7 +328,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds finite lower and upper bounds.
         bands : "std" or float, default="std"
-            "std" takes the mean plus or minus one standard deviation. A number takes the central interval of
+            "std" means the mean plus or minus one standard deviation. A number means the central interval of
             this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
             "scale" multiplies the bands by a factor k; "bias" adds a number b to them.

@@ -1,4 +1,4 @@
-"""Predictive distributions: the central noun of skuq."""
+"""Predictive distributions."""
 
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution

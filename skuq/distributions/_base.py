@@ -183,7 +183,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            Closed form if the family has one, else the integral of the quantile function.
+            In closed form if the family has one; otherwise, the integral of the quantile function.
         """
         return self._mean_and_std[0].copy()
 
@@ -239,8 +239,8 @@ class Distribution(RowContainer["Distribution"]):
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of the observations, F(y).
 
-        On an atom, F jumps, and this method returns the upper end of the jump. Metrics and recalibrators
-        spread such an observation evenly over the jump.
+        At an atom, F has a jump, and this method returns the upper end of the jump. Metrics and recalibrators
+        instead use values that are evenly spaced over the jump.
 
         Parameters
         ----------

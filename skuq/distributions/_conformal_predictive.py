@@ -30,18 +30,18 @@ _HALF = np.array([0.5])
 class ConformalPredictive(Distribution):
     r"""Distributions with the coverage guarantee of conformal prediction.
 
-    Row i is ``loc[i] + scale[i] * z``, with z ranked among the standardized residuals of calibration rows.
-    If the calibration rows and the new row are exchangeable, a prediction interval has at least the nominal
-    coverage for every model and every noise. Use `SharedEmpirical` if bounds must be finite and no guarantee
-    is needed. `skuq.recalibration.ConformalRecalibrator` and `skuq.regressors.ConformalRegressor` return this
-    family.
+    Row i is ``loc[i] + scale[i] * z``. The distribution of z is given by the ranks of the standardized
+    residuals of calibration rows. If the calibration rows and the new row are exchangeable, a prediction
+    interval has at least the nominal coverage for every model and every noise. Use `SharedEmpirical` if
+    bounds must be finite and no guarantee is needed. `skuq.recalibration.ConformalRecalibrator` and
+    `skuq.regressors.ConformalRegressor` return this family.
 
     Parameters
     ----------
     loc : float or array-like of shape (n,)
         Center of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Size of one score unit in each row, in the units of y, at least 0.
+        Scale of the scores in each row, in the units of y, at least 0.
     scores : array-like of shape (k,)
         Standardized residuals of the calibration rows, or their absolute values if ``symmetric``.
     weights : array-like of shape (k,), default=None
@@ -50,9 +50,9 @@ class ConformalPredictive(Distribution):
     test_weight : float or array-like of shape (n,), default=1.0
         Positive weight of the new observation: its density ratio under covariate shift, else 1.
     symmetric : bool, default=False
-        Whether intervals are symmetric about the center. True needs fewer rows (9 for 90 %, compared with
-        19) and gives one guarantee per interval. False gives one guarantee per bound and follows skewed
-        residuals.
+        Whether intervals are symmetric about the center. True needs fewer rows (9 for 90 %, compared with 19)
+        and gives one guarantee per interval. False gives one guarantee per bound, and intervals are
+        asymmetric if the residuals are skewed.
 
     Attributes
     ----------

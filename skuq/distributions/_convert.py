@@ -45,7 +45,9 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     if is_frozen_scipy(y_pred):
         return ScipyDistribution(y_pred)
     if isinstance(y_pred, type):
-        raise TypeError(f"`{name}` must be a Distribution, got the class {y_pred.__name__}. Pass an object.")
+        raise TypeError(
+            f"`{name}` must be a Distribution, got the class {y_pred.__name__}. Pass an instance."
+        )
     shape = getattr(y_pred, "shape", None)
     came = type(y_pred).__name__ if shape is None else f"{type(y_pred).__name__} of shape {tuple(shape)}"
     raise TypeError(

@@ -27,8 +27,6 @@ from skuq.distributions._numerics.cdf_quadrature import value_distances
 from skuq.distributions._numerics.cdf_spread import cdf_spread, relative_spacing
 from skuq.distributions._student_t import StudentT
 
-__all__ = ["cramer_distances", "pool_spread"]
-
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512

@@ -92,8 +92,8 @@ class Empirical(Distribution):
         return np.minimum(total / total[:, [-1]], 1.0)
 
     def mean(self) -> FloatArray:
-        centre = self.members[:, 0]
-        return np.asarray(centre + (self._w() * (self.members - centre[:, np.newaxis])).sum(axis=1))
+        center = self.members[:, 0]
+        return np.asarray(center + (self._w() * (self.members - center[:, np.newaxis])).sum(axis=1))
 
     def std(self) -> FloatArray:
         deviation = self.members - self.mean()[:, np.newaxis]

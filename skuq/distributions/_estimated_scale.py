@@ -15,8 +15,6 @@ from skuq._typing import FloatArray
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.levels import smaller_tail
 
-__all__ = ["fit_student", "predictive_df", "predictive_scores", "prior_share", "shrunk_level_map"]
-
 PRIOR_ROWS = 20.0
 """Weight of the parametric shape, as a number of residuals."""
 

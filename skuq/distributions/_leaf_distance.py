@@ -23,8 +23,6 @@ from skuq.distributions._shapes import ROUGH, Shape, StepCrps, TabulatedCrps, ta
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
-__all__ = ["Leaf", "leaf_distance"]
-
 _FAR = 1e25
 """Extent, in units of a scale, beyond which a distribution is numerically a point mass."""
 

@@ -112,7 +112,7 @@ class LevelMap:
     def from_scores(
         cls, scores: ArrayLike, values: ArrayLike, lower_slope: float = 1.0, upper_slope: float = 1.0
     ) -> Self:
-        r"""Return the map through knots given as normal scores, which extreme levels cannot saturate.
+        r"""Return the map through knots given as normal scores, which can represent extreme levels.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class LevelMap:
             inner = np.diff(values) / np.diff(scores)
         if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
             raise ValueError(
-                "`scores` and `values` must differ enough between knots for positive finite slopes, got "
+                "`values` must increase with `scores` at positive finite slopes between the knots, got "
                 f"slopes from {inner.min():g} to {inner.max():g}."
             )
         pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))

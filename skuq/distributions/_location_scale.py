@@ -45,7 +45,7 @@ def read_epistemic_scale(
     return np.minimum(array, scale)
 
 
-def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
+def standardize(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
     """Return (y - loc) / scale as a new array; +inf or -inf for a point mass, so that its cdf is a step."""
     z = np.subtract(y, loc)
     if not point_mass:
@@ -57,7 +57,7 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: b
     return z
 
 
-def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
+def unstandardize(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
     """Return loc + scale z, equal to loc at every z for a point mass; ``z`` may be overwritten."""
     if not point_mass:
         y = np.multiply(scale, z, out=z if np.shape(z) == scale.shape else None)

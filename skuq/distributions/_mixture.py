@@ -142,9 +142,9 @@ class Mixture(Distribution):
         return self._average([part.mean() for part in self.components])
 
     def std(self) -> FloatArray:
-        centre = self.mean()
+        center = self.mean()
         # law of total variance, E var + var E, as one mean square
-        spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
+        spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:

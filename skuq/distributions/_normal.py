@@ -18,8 +18,8 @@ from skuq.distributions._location_scale import (
     noise_scale,
     read_epistemic_scale,
     read_rows,
-    standardise,
-    unstandardise,
+    standardize,
+    unstandardize,
 )
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -95,13 +95,13 @@ class Normal(Distribution):
         return self.scale.copy()
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return standardise(y, self.loc, self.scale, self._point_mass)
+        return standardize(y, self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         return self._z(y)
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        return unstandardise(np.array(score), self.loc, self.scale, self._point_mass)
+        return unstandardize(np.array(score), self.loc, self.scale, self._point_mass)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         z = self._z(y)
@@ -112,10 +112,10 @@ class Normal(Distribution):
         return ndtr(np.negative(z, out=z), out=z)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return unstandardise(ndtri(p), self.loc, self.scale, self._point_mass)
+        return unstandardize(ndtri(p), self.loc, self.scale, self._point_mass)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return unstandardise(-ndtri(q), self.loc, self.scale, self._point_mass)
+        return unstandardize(-ndtri(q), self.loc, self.scale, self._point_mass)
 
     def _interval(self, tail: FloatArray, out: FloatArray) -> None:
         half_width = np.multiply(self.scale, -ndtri(tail), out=out[1])

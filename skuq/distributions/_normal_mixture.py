@@ -15,7 +15,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._location_scale import standardise, unstandardise
+from skuq.distributions._location_scale import standardize, unstandardize
 from skuq.distributions._members import (
     SATURATED,
     QuantileCache,
@@ -125,7 +125,7 @@ class NormalMixture(Distribution):
         return root_mean_square(self._w(), np.hypot(self.scale, deviation))
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return standardise(y[:, np.newaxis], self.loc, self.scale, self._point_mass)
+        return standardize(y[:, np.newaxis], self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
@@ -165,7 +165,7 @@ class NormalMixture(Distribution):
         return search_upper_quantile(self._sf, levels, *self._bracket(-ndtri(levels)), self._atoms())
 
     def _bracket(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        members = unstandardise(np.array(z)[:, np.newaxis], self.loc, self.scale, self._point_mass)
+        members = unstandardize(np.array(z)[:, np.newaxis], self.loc, self.scale, self._point_mass)
         active = self._w() > 0
         return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
 

@@ -33,8 +33,8 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     unit = 1 / float(pieces.slopes.min())  # prevents overflow of the squares
     spread = 1 / pieces.slopes / unit
     # deviations from the median keep precision if the mean is large
-    centre = float(pieces.inverse(np.zeros(1))[0])
-    start = (pieces.knots[anchor] - centre) / unit - spread * pieces.values[anchor]
+    center = float(pieces.inverse(np.zeros(1))[0])
+    start = (pieces.knots[anchor] - center) / unit - spread * pieces.values[anchor]
     density = _density(g)
     weighted = np.where(np.isfinite(g), g, 0.0) * density
     upper = g[:-1] > 0  # the tail in which differences keep precision
@@ -43,7 +43,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     second = inside + weighted[:-1] - weighted[1:]
     mean = float((start * inside + spread * first).sum())
     square = float((start**2 * inside + 2 * start * spread * first + spread**2 * second).sum())
-    return centre + unit * mean, unit * math.sqrt(max(square - mean**2, 0.0))
+    return center + unit * mean, unit * math.sqrt(max(square - mean**2, 0.0))
 
 
 def _squared_integral(z: FloatArray) -> FloatArray:

@@ -102,10 +102,10 @@ class Quantiles(Distribution):
         upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
         return lower, upper
 
-    def _moments_about(self, centre: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return E Z and E Z^2 of Z = (Y - ``centre``) / ``unit``."""
+    def _moments_about(self, center: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return E Z and E Z^2 of Z = (Y - ``center``) / ``unit``."""
         p, (lower, upper) = self.levels, (length / unit for length in self._tails())
-        v = (self.values - centre[:, np.newaxis]) / unit[:, np.newaxis]
+        v = (self.values - center[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
         # uniform pieces and exponential tails, with E X = 1 and E X^2 = 2 in units of the decay length
@@ -118,8 +118,8 @@ class Quantiles(Distribution):
         return first, second
 
     def mean(self) -> FloatArray:
-        centre, unit = self.median(), self._unit()
-        return centre + unit * self._moments_about(centre, unit)[0]
+        center, unit = self.median(), self._unit()
+        return center + unit * self._moments_about(center, unit)[0]
 
     def std(self) -> FloatArray:
         unit = self._unit()

@@ -51,9 +51,9 @@ class Recalibrated(Distribution):
 
     Notes
     -----
-    The transformation is lazy and exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``.
-    Levels are kept as normal scores, so that a base with closed-form tails (`Normal`, `NormalMixture`,
-    `Quantiles` and distributions based on them) can be corrected by any factor.
+    The transformation is exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``. Levels are
+    kept as normal scores, so that a base with closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and
+    distributions based on them) can be corrected by any factor.
 
     Mean, standard deviation and CRPS have closed forms for a `Normal` base, in O(n log k) for k knots. For
     a `StudentT` base with common df, the CRPS is tabulated once for all rows, at the same cost. For other

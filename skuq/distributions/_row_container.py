@@ -59,7 +59,7 @@ class RowContainer(ABC, Generic[Selected]):
                 for part in key[1:]
             ):
                 raise IndexError(
-                    f"a {type(self).__name__} has rows only. Select them with dist[rows], got {key!r}."
+                    f"a {type(self).__name__} has no columns. Select rows with dist[rows], got {key!r}."
                 )
             key = key[0] if key else Ellipsis
         rows = np.atleast_1d(np.arange(len(self))[key])

@@ -81,7 +81,7 @@ class ScipyDistribution(Distribution):
             row = int(np.argmax(bad))
             given = ", ".join(f"{name}={value[row]}" for name, value in rows.items())
             raise ValueError(
-                f"`frozen` must have valid parameters, but scipy refuses {family.name}({given}) at row {row}."
+                f"`frozen` must have valid parameters, but scipy rejects {family.name}({given}) at row {row}."
             )
         self._set(frozen=copied)
 

@@ -21,8 +21,6 @@ from skuq.distributions._numerics.crps_table import CrpsTable, SmoothCdf
 from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule, score_edges, score_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
-__all__ = ["ROUGH", "Shape", "StepCrps", "TabulatedCrps", "step_shape", "tabulated_shape"]
-
 _LARGEST, _LIGHT = 1e28, 1e6
 """Outermost nodes, in units, up to which the expectation exists, and up to which a rule is complete."""
 

@@ -57,8 +57,8 @@ class SharedEmpirical(Distribution):
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
-    which needs one look-up in a prefix sum. Memory is O(n + k), and each method costs O(n log k) after one
-    sort.
+    which requires one look-up in cumulative sums. Memory is O(n + k), and each method costs O(n log k) after
+    one sort.
 
     References
     ----------
@@ -99,7 +99,7 @@ class SharedEmpirical(Distribution):
         return np.full(k, 1.0 / k) if self.weights is None else self.weights
 
     @cached_property
-    def _centred(self) -> tuple[float, FloatArray]:
+    def _centered(self) -> tuple[float, FloatArray]:
         deviation = self.members - self.members[0]  # keeps precision if members are far from 0
         mean = float(self._share @ deviation)
         return float(self.members[0]) + mean, deviation - mean
@@ -107,7 +107,7 @@ class SharedEmpirical(Distribution):
     @cached_property
     def _crps_terms(self) -> FloatArray:
         """Factor of -scale in the CRPS of y above 0, 1, ..., k members."""
-        deviation, share = self._centred[1], self._share
+        deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
         half_difference = float((share * deviation) @ (2 * below + share - 1))
@@ -134,10 +134,10 @@ class SharedEmpirical(Distribution):
         return cls(loc, scale, first.members, first.weights)
 
     def mean(self) -> FloatArray:
-        return self.loc + self.scale * self._centred[0]
+        return self.loc + self.scale * self._centered[0]
 
     def std(self) -> FloatArray:
-        deviation = np.abs(self._centred[1])
+        deviation = np.abs(self._centered[1])
         unit = float(deviation.max())
         if unit == 0:
             return np.zeros(len(self))

@@ -17,8 +17,8 @@ from skuq.distributions._location_scale import (
     noise_scale,
     read_epistemic_scale,
     read_rows,
-    standardise,
-    unstandardise,
+    standardize,
+    unstandardize,
 )
 from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._numerics.levels import smaller_tail
@@ -124,7 +124,7 @@ class StudentT(Distribution):
         return np.where(self.scale == 0, 0.0, self.scale) * np.where(self.scale == 0, 1.0, factor)
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return standardise(y, self.loc, self.scale, self._point_mass)
+        return standardize(y, self.loc, self.scale, self._point_mass)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return stdtr(self._shared_df(), self._z(y))
@@ -133,10 +133,10 @@ class StudentT(Distribution):
         return stdtr(self._shared_df(), -self._z(y))
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return unstandardise(self._standard_ppf(p), self.loc, self.scale, self._point_mass)
+        return unstandardize(self._standard_ppf(p), self.loc, self.scale, self._point_mass)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return unstandardise(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
+        return unstandardize(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         z = self._z(y)  # symmetry: one evaluation gives the smaller tail
@@ -144,7 +144,7 @@ class StudentT(Distribution):
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
         z = np.copysign(self._standard_ppf(smaller_tail(score)), score)
-        return unstandardise(z, self.loc, self.scale, self._point_mass)
+        return unstandardize(z, self.loc, self.scale, self._point_mass)
 
     def _standard_ppf(self, p: FloatArray) -> FloatArray:
         df = self._shared_df()

@@ -15,7 +15,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.level_quadrature import Winsorised, level_crps, level_moments
+from skuq.distributions._numerics.level_quadrature import Winsorized, level_crps, level_moments
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -50,8 +50,8 @@ class Transformed(Distribution):
     base : Distribution
         Distribution of Y, n rows.
     func : callable
-        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. It is
-        ``np.exp`` for a model fitted on ``log(y)``. It must be picklable if the distribution is pickled.
+        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. It is ``np.exp``
+        for a model fitted to ``log(y)``. It must be picklable if the distribution is pickled.
     inverse_func : callable
         Inverse of ``func``. NaN outside its domain means that the distribution has no mass there.
     inverse_derivative : callable, default=None
@@ -70,9 +70,10 @@ class Transformed(Distribution):
     integrate the quantile function, with about 250 evaluations of ``func`` per row. If the base is a
     mixture, they integrate the cdf.
 
-    The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of levels such
-    as 1e-30 for which there are no data. For such rows, mean, standard deviation and CRPS come from the
-    distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the density are exact.
+    The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of its tail at
+    levels such as 1e-30, which data cannot identify. For such rows, mean, standard deviation and CRPS come
+    from the distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the density
+    are exact.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class Transformed(Distribution):
         if rises and falls:
             row = int(np.argmax(low > high))
             raise ValueError(
-                f"`func` must be monotone in one direction for all rows, but it falls at row {row} only."
+                f"`func` must be increasing or decreasing for all rows, but it decreases only at row {row}."
             )
         self._set(
             base=base,
@@ -235,7 +236,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(moments[0])
         if not endless.any():
             return moments
-        held = level_moments(Winsorised(self, WINSOR_LEVEL))
+        held = level_moments(Winsorized(self, WINSOR_LEVEL))
         return np.where(endless, held[0], moments[0]), np.where(endless, held[1], moments[1])
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -243,7 +244,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(score)
         if not endless.any():
             return score
-        return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
+        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y), score)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()

@@ -67,8 +67,8 @@ def conditional_coverage_estimate(
 
     A classifier is trained on some folds to predict from X whether an interval contains its target, and it
     predicts for the other fold. The conditional coverage error is the excess risk of the nominal coverage
-    over these predictions. The function also returns its standard error, and the parts from rows covered too
-    often and too rarely.
+    over these predictions. The function also returns the standard error, and the parts of the error from rows
+    with too high and too low coverage.
 
     Parameters
     ----------
@@ -77,17 +77,17 @@ def conditional_coverage_estimate(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features of each row on which the coverage may depend, from the model or not. NaN is allowed
-        if the classifier allows it.
+        Numeric features of each row on which the coverage may depend. They need not be features of the model.
+        NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must take weights. A row and its repetitions are in
         one fold.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None is a
-        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf. It
-        overfits less than the defaults of the class.
+        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
+        which overfits less than the default parameters.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight, each row tested once. An int k is ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"

@@ -154,8 +154,9 @@ def shift_curve(
         Targets.
     shift : callable or Tilt
         Transform ``shift(X, severity, random_state) -> X`` of the test rows with unchanged targets, such as
-        added noise, a rotation or a lost sensor. It gets a copy of X, and the same integer ``random_state``
-        at all severities of a fold. Or a `Tilt`, whose weights the scorers get as ``sample_weight``.
+        added noise, a rotation or a lost sensor. The transform receives a copy of X, and the same integer
+        ``random_state`` at all severities of a fold. A `Tilt` weights the rows instead: its weights are
+        passed to the scorers as ``sample_weight``.
     severities : array-like of shape (n_severities,)
         Strengths of the shift.
     scoring : str, callable, list, tuple or dict
@@ -165,10 +166,11 @@ def shift_curve(
         Cross-validation. None means 5 folds. An int k means k shuffled folds with a fixed seed, stratified by
         class for classifiers.
     params : dict, default=None
-        Parameters of the estimator's ``fit``. Values with one entry per row are sliced with the fold. With
-        metadata routing, they are routed to the splitter and to ``fit`` as requested.
+        Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds, like X.
+        With metadata routing, they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Number of jobs that run in parallel. One job fits or scores one fold. Results do not depend on it.
+        Number of jobs that run in parallel. One job fits or scores one fold. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Controls the transform. Pass an int for reproducible output across calls.
 
@@ -282,7 +284,7 @@ def _scorers(scoring: Any) -> dict[str, Any]:
     if not scorers:
         raise ValueError("`scoring` must hold at least one scorer, got none.")
     if EFFECTIVE_ROWS in scorers:
-        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result has already.")
+        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result contains.")
     return scorers
 
 

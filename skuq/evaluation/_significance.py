@@ -64,7 +64,7 @@ class PermutationTest:
     difference : float
         Metric of the first model minus metric of the second.
     p_value : float
-        Probability of such a difference, or a more extreme one, between models that are alike.
+        Probability of a difference at least as large between equally good models.
     values : tuple of float
         Metric of each model.
     n_permutations : int
@@ -237,9 +237,10 @@ def paired_permutation_test(
 ) -> PermutationTest:
     r"""Test the difference of two models in any metric by paired permutations.
 
-    If the models are alike, the two forecasts of a row are exchangeable. The test swaps the forecasts of each
-    row with probability 1/2 and compares the observed difference with the differences after swaps. The rows
-    must be independent. The test applies to these two fitted models, not to the procedures that fitted them.
+    If the models are equally good, the two forecasts of a row are exchangeable. The test swaps the forecasts
+    of each row with probability 1/2 and compares the observed difference with the differences after swaps.
+    The rows must be independent. The test applies to these two fitted models, not to the procedures that
+    fitted them.
 
     Parameters
     ----------

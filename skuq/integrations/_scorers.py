@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from skuq.metrics import make_scorer
 from skuq.metrics._internal import DistributionScorer, MetricScorer
 
-__all__ = ["as_scorer"]
-
 Scorer = TypeVar("Scorer", bound=MetricScorer)
 
 

@@ -69,10 +69,10 @@ def adversarial_group_calibration_curve(
 ) -> AdversarialGroupCalibrationCurve:
     r"""Return the calibration error of the worst random group of rows for each group size.
 
-    The curve shows whether a forecast is calibrated in subsets of the rows too. Its right end is the
-    average calibration error of all rows. A steep rise to the left, compared with another model's curve,
-    shows miscalibration that the average hides. The maximum over random groups grows with the number of
-    groups and with smaller groups, for a perfect forecast too. Compare the curves of several models.
+    The curve shows whether a forecast is also calibrated in subsets of the rows. Its right end is the average
+    calibration error of all rows. A steep rise to the left, compared with another model's curve, shows
+    miscalibration that the average hides. Even for a perfect forecast, the maximum over random groups is
+    larger with more groups and with smaller groups. Compare the curves of several models.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def adversarial_group_calibration_curve(
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Number of groups per trial. The worst group counts. Uncertainty Toolbox draws 10 groups.
+        Number of groups per trial, of which the worst group is used. Uncertainty Toolbox draws 10 groups.
     n_trials : int, default=10
         Number of trials.
     min_group_size : int, default=2
@@ -260,7 +260,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return the counts of random groups by first covering level, shape (trials, groups, k)."""
+    """Draw random groups; return how many rows each level covers first, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The cost of "count" grows with the rows, of "marginals" with the counts.
@@ -308,10 +308,10 @@ def adversarial_group_calibration_error(
     r"""Return the mean calibration error of the worst of many random groups of rows.
 
     The smaller the better, minimum is zero. The error is one point of `adversarial_group_calibration_curve`
-    and shows whether a forecast is calibrated in subsets of the rows too. The maximum over random groups
-    grows with the number of groups and with smaller groups. Compare only values with the same options. The
-    metric is not proper: a forecast that ignores X is calibrated in random groups too, and it beats a useful
-    model that is slightly off (see the example). Select by `crps_loss`.
+    and shows whether a forecast is also calibrated in subsets of the rows. The maximum over random groups is
+    larger with more groups and with smaller groups. Compare only values with the same options. The metric is
+    not proper: a forecast that ignores X is also calibrated in random groups, and its value is better than
+    the value of a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def adversarial_group_calibration_error(
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Number of groups per trial. The worst group counts.
+        Number of groups per trial, of which the worst group is used.
     n_trials : int, default=10
         Number of trials. The error is the mean over the trials.
     min_group_size : int, default=2
@@ -350,7 +350,7 @@ def adversarial_group_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -90,9 +90,9 @@ def regression_calibration_curve(
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    An atom is a value of positive probability. A target on an atom counts evenly over the levels from
-    :math:`F(y-)` to :math:`F(y)`, the expectation of the randomized PIT [3]_. The curve of an exact forecast
-    is then the diagonal. Target and atom may differ by the rounding of single precision.
+    An atom is a value of positive probability. A target on an atom is distributed evenly over the levels from
+    :math:`F(y-)` to :math:`F(y)`, which is the expectation of the randomized PIT [3]_. The curve of an exact
+    forecast is then the diagonal. Target and atom may differ by the rounding of single precision.
 
     The time is O(n) for up to some hundreds of levels and O(n log k) for more levels, the memory is O(n).
     Distributions with atoms need up to O(n k) time and memory.
@@ -228,11 +228,11 @@ def mean_absolute_calibration_error(
 ) -> float:
     r"""Return the mean absolute calibration error (MACE, ECE), the mean distance from the diagonal.
 
-    The smaller the better, minimum is zero. The distance is the distance of the calibration curve, so the
-    error shows whether nominal probabilities equal observed shares on average. The error does not describe
-    single rows, and it is not proper: a forecast that ignores X and predicts the distribution of all targets
-    is calibrated on average, and it beats a useful model that is slightly off (see the example). Report
-    `sharpness` with it, and select by `crps_loss`.
+    The smaller the better, minimum is zero. The error measures the distance of the calibration curve from the
+    diagonal, so it shows whether nominal probabilities equal observed shares on average. The error does not
+    describe individual rows, and it is not proper: a forecast that ignores X and predicts the distribution of
+    all targets is calibrated on average, and its value is better than the value of a useful, slightly
+    miscalibrated model (see the example). Report `sharpness` with it, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def mean_absolute_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -315,10 +315,11 @@ def root_mean_squared_calibration_error(
 ) -> float:
     r"""Return the root mean squared calibration error (RMSCE), a distance from the diagonal.
 
-    The smaller the better, minimum is zero. The distance is the distance of the calibration curve. Compared
-    with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric is not proper: a
-    forecast that ignores X and predicts the distribution of all targets is calibrated on average, and it
-    beats a useful model that is slightly off (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error measures the distance of the calibration curve.
+    Compared with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric is not
+    proper: a forecast that ignores X and predicts the distribution of all targets is calibrated on average,
+    and its value is better than the value of a useful, slightly miscalibrated model (see the example). Select
+    by `crps_loss`.
 
     Parameters
     ----------
@@ -343,7 +344,7 @@ def root_mean_squared_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

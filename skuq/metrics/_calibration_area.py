@@ -12,7 +12,7 @@ from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
 from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed_uniform, one_bin
-from skuq.metrics._spec import FastPath, OrderedWeights, WeightFunction, metric
+from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
 """Distance of levels below which a ramp is a jump, because rounding would dominate its slope."""
@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral of |share of entry levels up to p - p| over [0, 1], as a function of weights."""
+    """Return the integral over p of |share of entry levels up to p - p|, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -70,10 +70,9 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the area from the sorted entry levels, the share of each and the share before each.
+    """Return the integral of `area_of_steps` from sorted levels, their shares and the shares before them.
 
-    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the levels:
-    G(level - share before) - G(level - share after).
+    With G(t) = t |t| / 2, the integral is the sum of G(level - share before) - G(level - share after).
     """
     gap = rising - before
     area = float(gap @ np.abs(gap))
@@ -108,7 +107,7 @@ def area_of_ramps(parts: list[Entry]) -> WeightFunction:
 def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
     grid = check_increasing(level_grid(levels, closed=True), "levels")
     if grid.size < 2:
-        raise ValueError("`levels` must hold at least two levels for a line between them, got one.")
+        raise ValueError("`levels` must contain at least two levels, got one.")
     return grid
 
 
@@ -135,6 +134,11 @@ def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
     source="Tran et al. 2020; Chung et al. 2021",
     meaning="the distance of the calibration curve from the diagonal is {value} on average",
     fast=FastPath(of_weights=area_of_weights, of_uniform=area_of_uniform),
+    merging=Merging(
+        needs=("calibration",),
+        value=lambda curve, **_: area_of_lines(curve.levels, curve.observed),
+        exact=lambda *, levels, **_: levels is not None,
+    ),
     check=check_area,
 )
 def miscalibration_area(
@@ -150,8 +154,8 @@ def miscalibration_area(
     The smaller the better, minimum is zero. The area is the limit of `mean_absolute_calibration_error` for
     many levels, without a choice of levels. For quantiles, it is the Wasserstein-1 distance between the PIT
     values and the uniform distribution. The metric is not proper: a forecast that ignores X and predicts the
-    distribution of all targets is calibrated on average, and it beats a useful model that is slightly off
-    (see the example). Select by `crps_loss`.
+    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -177,7 +181,7 @@ def miscalibration_area(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -69,7 +69,8 @@ def calibration_score_loss(
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
     metric is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated
-    on average, and it beats a useful model that is slightly off (see the example). Select by `crps_loss`.
+    on average, and its value is better than the value of a useful, slightly miscalibrated model (see the
+    example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def calibration_score_loss(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -172,8 +173,8 @@ def expected_coverage_probability_error(
     The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage,
     equal to `mean_absolute_calibration_error` with ``kind="interval"``. It is insensitive to bias that is
     balanced on both sides. The metric is not proper: a forecast that ignores X and predicts the distribution
-    of all targets is calibrated on average, and it beats a useful model that is slightly off (see the
-    example). Select by `crps_loss`.
+    of all targets is calibrated on average, and its value is better than the value of a useful, slightly
+    miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ def expected_coverage_probability_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -100,7 +100,7 @@ def check_labels(
     if known.shape != (n_classes,):
         raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")
     if len(pd.unique(known)) < n_classes:
-        raise ValueError(f"`labels` must differ, got {known.tolist()}.")
+        raise ValueError(f"`labels` must be distinct, got {known.tolist()}.")
     if isinstance(getattr(y_true, "dtype", None), pd.BooleanDtype) and kind_of(known) == "numbers":
         y = y.astype(np.float64)  # scikit-learn's classifiers convert too, so their `classes_` are 0. and 1.
     if kind_of(y) != kind_of(known):
@@ -113,7 +113,9 @@ def _sorted_classes(y: np.ndarray) -> np.ndarray:
     try:
         return np.sort(pd.unique(y))
     except TypeError as error:
-        raise TypeError("`y_true` must hold labels of one kind, numbers or texts, got a mixture.") from error
+        raise TypeError(
+            "`y_true` must hold labels of one kind, numbers or strings, got a mixture."
+        ) from error
 
 
 def check_class(label: Any, name: str, labels: np.ndarray) -> int:

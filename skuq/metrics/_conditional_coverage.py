@@ -185,7 +185,7 @@ def conditional_coverage_error(
 
     The smaller the better, the minimum is zero in expectation. The coverage at X is estimated by a
     classifier. The error shows whether the intervals have their nominal coverage everywhere in X, or whether
-    rows covered too often make up for rows covered too rarely. Its formula is the excess risk of the nominal
+    high coverage of some rows offsets low coverage of others. Its formula is the excess risk of the nominal
     coverage over the out-of-fold predictions of the classifier. The error ignores width, so it is not proper:
     if nine random rows in ten have infinite intervals and the tenth misses its target, the error is 0 (see
     the example). Use its scorer for monitoring, and select by `crps_loss` or `interval_score_loss`.
@@ -197,17 +197,17 @@ def conditional_coverage_error(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features of each row on which the coverage may depend, from the model or not. NaN is allowed
-        if the classifier allows it.
+        Numeric features of each row on which the coverage may depend. They need not be features of the model.
+        NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must take weights. A row and its repetitions are in
         one fold.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None is a
-        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf. It
-        overfits less than the defaults of the class.
+        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
+        which overfits less than the default parameters.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight, each row tested once. An int k is ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
@@ -233,7 +233,7 @@ def conditional_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

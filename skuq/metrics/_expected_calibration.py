@@ -121,11 +121,12 @@ def expected_calibration_error(
 
     The smaller the better, minimum is zero. The error is the mean distance between the predicted
     probabilities and the observed shares in bins. If a classifier predicts a class with a probability of 0.8,
-    it should be right in 80 % of the rows. The error of a perfect forecast is above 0 and grows with fewer
-    rows: with ten classes and 15 bins, about .08 at 200 rows and .01 at 10 000. Compare it with the value
-    of a calibrated forecast, which `uncertainty_report` shows, or use ``norm="debiased"``. The error ignores
-    how well the probabilities distinguish the classes, so it is not proper: equal class shares in every row
-    have an error near 0 (see the example). Select by the log loss or the Brier score.
+    it should be right in 80 % of the rows. The error of a perfect forecast is positive and larger on fewer
+    rows: with ten classes and 15 bins, it is about 0.08 at 200 rows and 0.01 at 10 000. Compare the error
+    with the value of a calibrated forecast, which `uncertainty_report` shows, or use ``norm="debiased"``. The
+    error ignores how well the probabilities distinguish the classes, so it is not proper: a forecast of the
+    class shares for every row has an error near 0 (see the example). Select by the log loss or the Brier
+    score.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def expected_calibration_error(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then hold all classes. A target that is not among the labels has a probability of 0.
+        must then contain all classes. A target that is not among the labels has a probability of 0.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -162,7 +163,7 @@ def expected_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -204,7 +205,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y, overconfident), 3)
     0.133
 
-    Calibrated, and of no use:
+    A calibrated but useless forecast:
 
     >>> shares = np.tile(np.bincount(y) / 1000, (1000, 1))
     >>> round(expected_calibration_error(y, shares), 12)
@@ -230,7 +231,8 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. It compares the most probable class, or one class, for any number of classes.
+    summarizes the table. The table is for the most probable class of each row, or for one class, with any
+    number of classes.
 
     Parameters
     ----------
@@ -242,7 +244,7 @@ def class_reliability_table(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then hold all classes. A target that is not among the labels has a probability of 0.
+        must then contain all classes. A target that is not among the labels has a probability of 0.
     of_class : object, default=None
         Label of the class to compare. None compares the probability of the most probable class with the
         share of rows in which it is the observed class.

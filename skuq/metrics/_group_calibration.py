@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._units import square_in, square_unit
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, Normal
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
 ON = ("std", "variance")
+
+
+class RowGroups(NamedTuple):
+    """Weights of groups of rows with similar standard deviations, and root mean squares in each group."""
+
+    weight: FloatArray
+    std: FloatArray
+    error: FloatArray
+
+
+def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
+    """Return the merging of a metric of standard deviations and errors, computed with one row per group."""
+
+    def value(groups: RowGroups, **options: Any) -> float:
+        dist = Normal(np.zeros_like(groups.std), groups.std)
+        return of_weights(groups.error, dist, **options)(groups.weight)
+
+    return Merging(needs=("groups",), value=value, exact=exact)
 
 
 def check_grouping(*, n_bins: int = 10, strategy: str = "quantile", on: str = "variance") -> None:
@@ -69,6 +88,7 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
     meaning="errors are {percent} larger or smaller than predicted on average",
     calibrated=calibrated_ence,
     fast=FastPath(of_weights=ence_of_weights),
+    merging=merging_of_groups(ence_of_weights),
     check=check_grouping,
 )
 def expected_normalized_calibration_error(
@@ -82,11 +102,11 @@ def expected_normalized_calibration_error(
     r"""Return the expected normalized calibration error (ENCE).
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
-    bin, the error compares the root mean square of the standard deviations with the RMSE, relative to the
-    former. It applies to every family with mean and standard deviation. The metric is not proper: a forecast
-    that ignores X, with constant mean and sigma, is calibrated, and it beats a useful model that is slightly
-    off (see the example). Use the metric as a constraint (`skuq.model_selection.refit_best`), and select by
-    `crps_loss`.
+    bin, the error is the difference between the root mean squared error and the root mean predicted variance,
+    relative to the latter. ENCE applies to every family with mean and standard deviation. The metric is not
+    proper: a forecast that ignores X, with constant mean and sigma, is calibrated, and its value is better
+    than the value of a useful, slightly miscalibrated model (see the example). Use the metric as a constraint
+    (`skuq.model_selection.refit_best`), and select by `crps_loss`.
 
     Parameters
     ----------
@@ -117,7 +137,7 @@ def expected_normalized_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -185,6 +205,7 @@ def uce_of_weights(
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
     meaning="mean squared errors differ from predicted variances by {value} on average",
     fast=FastPath(of_weights=uce_of_weights),
+    merging=merging_of_groups(uce_of_weights),
     check=check_grouping,
 )
 def uncertainty_calibration_error(
@@ -201,8 +222,8 @@ def uncertainty_calibration_error(
     The smaller the better, minimum is zero. The gap of each bin is in squared units of y and weighted by its
     number of rows, so bins of large variance and single large errors dominate.
     `expected_normalized_calibration_error` is relative and weights all bins equally. The metric is not
-    proper: a forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the
-    example). Use the metric as a constraint, and select by `crps_loss`.
+    proper: a forecast that ignores X is calibrated, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -233,7 +254,7 @@ def uncertainty_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

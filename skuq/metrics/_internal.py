@@ -5,7 +5,6 @@ Recalibrators that need one formula import its module instead.
 
 from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import Binning
-from skuq.metrics._calibration_area import area_of_lines
 from skuq.metrics._class_inputs import (
     ClassForecast,
     check_class_forecast,
@@ -17,7 +16,7 @@ from skuq.metrics._class_inputs import (
     sets_of,
 )
 from skuq.metrics._conditional_coverage import coverage_risk
-from skuq.metrics._group_calibration import Squares
+from skuq.metrics._group_calibration import RowGroups, Squares
 from skuq.metrics._inputs import (
     Forecast,
     check_forecast,
@@ -29,12 +28,10 @@ from skuq.metrics._inputs import (
     intervals_around,
     is_bounds,
 )
-from skuq.metrics._interval_width import NORMS, check_penalty, relative_width, width_unit
 from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import BLOCK, covered, level_grid
-from skuq.metrics._levels import level_rows, proportions_of_means
+from skuq.metrics._levels import proportions_of_means
 from skuq.metrics._make_scorer import check_options, require_spec
-from skuq.metrics._quantile_calibration import binned_coverage_error
 from skuq.metrics._scorer import DistributionScorer, MetricScorer
 from skuq.metrics._spec import (
     MetricFunction,
@@ -46,11 +43,9 @@ from skuq.metrics._spec import (
     warn_of_small_report,
 )
 from skuq.metrics._ucc.kernels import critical_scales
-from skuq.metrics._ucc.scores import relative_gain
 
 __all__ = [
     "BLOCK",
-    "NORMS",
     "Binning",
     "ClassForecast",
     "DistributionScorer",
@@ -59,18 +54,16 @@ __all__ = [
     "MetricScorer",
     "MetricSpec",
     "OrderedWeights",
+    "RowGroups",
     "Squares",
     "WeightFunction",
     "all_specs",
-    "area_of_lines",
-    "binned_coverage_error",
     "check_class_forecast",
     "check_forecast",
     "check_forecast_or_bounds",
     "check_interval_bounds",
     "check_labels",
     "check_options",
-    "check_penalty",
     "claimed_mass",
     "coverage_risk",
     "coverage_rows",
@@ -87,13 +80,9 @@ __all__ = [
     "is_in_set",
     "kind_of",
     "level_grid",
-    "level_rows",
     "proportions_of_means",
-    "relative_gain",
-    "relative_width",
     "require_spec",
     "sets_of",
     "warn_of_small_report",
     "width_rows",
-    "width_unit",
 ]

@@ -15,7 +15,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check
 from skuq._weights import weighted_mean
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import covered
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
 NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
@@ -54,6 +54,27 @@ def nmpiw_of_weights(
     lower, upper = interval_bounds(y, forecast, coverage).T
     width, unit = upper - lower, width_unit(norm, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
+
+
+def width_and_hit_rows(
+    y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, **_: Any
+) -> tuple[FloatArray, FloatArray]:
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    return upper - lower, covered(y, lower, upper)
+
+
+def nmpiw_of_means(
+    means: FloatArray,
+    targets: Any,
+    *,
+    norm: str | float = "range",
+    y_train: ArrayLike | None = None,
+    **_: Any,
+) -> float:
+    """Return the relative width from the mean width and the range and standard deviation of the targets."""
+    if isinstance(norm, str) and y_train is None:
+        return relative_width(float(means[0]), getattr(targets, norm))
+    return relative_width(float(means[0]), width_unit(norm, np.zeros(1), y_train)(None))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
@@ -114,6 +135,7 @@ def relative_width(width: float, unit: float) -> float:
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
     meaning="the mean interval width is {percent} of the spread of the targets",
     fast=FastPath(of_weights=nmpiw_of_weights),
+    merging=Merging(needs=("means", "targets"), value=nmpiw_of_means, rows=width_and_hit_rows),
     check=check_width,
 )
 def normalized_mean_interval_width(
@@ -144,9 +166,9 @@ def normalized_mean_interval_width(
     norm : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit instead. The training targets with ``norm="std"`` give the width of
-        [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the
-        test fold changes from fold to fold.
+        Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
+        ``norm="std"`` give the width of [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std",
+        y_train=y)``, because the spread of the test fold changes from fold to fold.
 
     Returns
     -------
@@ -180,7 +202,7 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([1.0, 4.0], bounds, norm="std", y_train=[0.0, 4.0])
     1.5
 
-    Narrowest, and always wrong:
+    Intervals of width 0, which contain no target:
 
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
@@ -204,6 +226,19 @@ def cwc_of_weights(
     width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
     inside = covered(y, bounds[:, 0], bounds[:, 1])
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
+
+
+def cwc_of_means(
+    means: FloatArray,
+    targets: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    eta: float = 50.0,
+    formula: str = "khosravi",
+    **unit: Any,
+) -> float:
+    penalty = check_penalty(coverage, eta, formula)
+    return penalty(nmpiw_of_means(means, targets, **unit), float(means[1]))
 
 
 def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
@@ -238,6 +273,7 @@ def coverage_width(width: float, excess_coverage: float, eta: float, formula: st
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
     fast=FastPath(of_weights=cwc_of_weights),
+    merging=Merging(needs=("means", "targets"), value=cwc_of_means, rows=width_and_hit_rows),
     check=check_cwc,
 )
 def coverage_width_loss(
@@ -254,8 +290,8 @@ def coverage_width_loss(
     r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
     The smaller the better, minimum is zero. The criterion of Khosravi et al. detects miscalibration reliably
-    according to [2]_. The metric is not proper: intervals of no width have the smallest value. It jumps at
-    the nominal coverage, so that chance decides between calibrated models (see the example).
+    according to [2]_. The metric is not proper: intervals of no width have the smallest value. The criterion
+    jumps at the nominal coverage, so the order of calibrated models is due to chance (see the example).
     `interval_score_loss` is a proper trade-off between width and coverage.
 
     Parameters
@@ -267,13 +303,13 @@ def coverage_width_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     eta : float, default=50.0
         Strength of the penalty for a coverage below nominal, 50 in [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit instead.
+        Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
         The formula of [1]_, or minus the score of the package MAPIE. MAPIE's score penalizes a coverage above
         nominal like a coverage below nominal. Its negative is at best -1, and `eta` has another meaning.
@@ -286,7 +322,7 @@ def coverage_width_loss(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -56,8 +56,9 @@ def prediction_interval_coverage(
     r"""Return the prediction interval coverage probability (PICP), the share of targets inside.
 
     Neither direction is better: compare the share with the nominal coverage. A lower share means
-    overconfidence, a higher share means wasted width. The metric is not proper and cannot select a model.
-    `interval_coverage_error` is the distance from nominal, and `interval_score_loss` includes the width.
+    overconfidence, and a higher share means that intervals are too wide. The metric is not proper and cannot
+    select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss` includes
+    the width.
 
     Parameters
     ----------
@@ -135,8 +136,8 @@ def interval_coverage_error(
 ) -> float:
     r"""Return the absolute difference between observed and nominal coverage of the intervals.
 
-    The smaller the better, minimum is zero. The error ignores width, so it is not proper: infinite intervals
-    for nine rows in ten and a missed target in the tenth have no error at 90 % (see the example). Use the
+    The smaller the better, minimum is zero. The error ignores width, so it is not proper: if nine of ten
+    intervals are infinite and the tenth misses its target, the error at 90 % is 0 (see the example). Use the
     metric as a constraint, and select by `interval_score_loss` or `crps_loss`.
 
     Parameters
@@ -148,7 +149,7 @@ def interval_coverage_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
 
     Returns
     -------
@@ -159,7 +160,7 @@ def interval_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -183,7 +184,7 @@ def interval_coverage_error(
     >>> round(interval_coverage_error(y, (np.zeros(1000), np.ones(1000))), 3)
     0.014
 
-    No error, and of no use:
+    Useless intervals without an error:
 
     >>> useless = np.tile([-np.inf, np.inf], (1000, 1))
     >>> useless[::10] = 99.0
@@ -264,7 +265,7 @@ def mean_interval_width(
     >>> round(mean_interval_width([0.0, 0.0], ([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
     7.8399
 
-    Narrowest, and always wrong:
+    Intervals of width 0, which contain no target:
 
     >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0

@@ -122,7 +122,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
     return by_cell
 
 
-def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return (y - loc) / scale, infinite if the quotient overflows."""
     z = y - loc
     with np.errstate(over="ignore"):

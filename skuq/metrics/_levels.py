@@ -20,7 +20,7 @@ from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import pit_scores
 from skuq.metrics._binning import Bins
-from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardised
+from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
 
 KINDS = ("quantile", "interval")
 
@@ -69,13 +69,13 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
         if form is None:
             return count_below(levels, _pit_between(y, dist, levels), "left")
         loc, scale, standard = form
-        return count_below(standard._ppf(levels), standardised(y, loc, scale), "left")
+        return count_below(standard._ppf(levels), standardized(y, loc, scale), "left")
     # Both bounds are compared with the target on the scale of probabilities or of standard quantiles.
     if form is None:
         lower, upper = (1 - levels) / 2, (1 + levels) / 2
         place = _pit_between(y, dist, np.concatenate([lower, upper]))
     else:
-        place = standardised(y, form[0], form[1])
+        place = standardized(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
         if np.array_equal(lower, -upper):  # a symmetric interval needs one comparison with |z|
             return count_below(upper, np.abs(place, out=place), "left")

@@ -64,8 +64,9 @@ def make_scorer(
 
     A metric of your own:
 
+    >>> import numpy as np
     >>> def miss_below(y_true, dist, *, sample_weight=None):
-    ...     return float((y_true < dist.interval(0.9)[:, 0]).mean())
+    ...     return np.average(y_true < dist.interval(0.9)[:, 0], weights=sample_weight)
     >>> make_scorer(miss_below, greater_is_better=False)
     make_scorer(miss_below, greater_is_better=False)
     """
@@ -115,7 +116,7 @@ def get_scorer(name: str) -> MetricScorer:
     -----
     The scoring strings of scikit-learn cannot be extended, so pass the scorer and not its name:
     ``GridSearchCV(..., scoring=get_scorer("neg_crps"), error_score="raise")``. Without
-    ``error_score="raise"``, a model without a distribution scores NaN, with a warning only.
+    ``error_score="raise"``, a model without a distribution has a score of NaN, with only a warning.
 
     Examples
     --------
@@ -138,13 +139,13 @@ def get_scorer(name: str) -> MetricScorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Return the names of all ready-made scorers.
+    """Return the names of all predefined scorers.
 
     Returns
     -------
     names : list of str
-        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are
-        missing; make their scorers with `make_scorer`.
+        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are not
+        included; make their scorers with `make_scorer`.
 
     Examples
     --------
@@ -203,7 +204,7 @@ def _ready_made() -> dict[str, MetricSpec]:
 def _unknown_scorer(name: str, known: list[str]) -> str:
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
-        return f"`name` must have a ready-made scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
+        return f"`name` must name a predefined scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
     near = (
         [spec.scorer_name]
         if spec is not None
@@ -225,18 +226,23 @@ def _calls_of(spec: MetricSpec) -> list[str]:
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
-def require_spec(name: str) -> MetricSpec:
-    """Return the record of a metric by abbreviation or scorer name; the error suggests similar names."""
+def require_spec(name: object) -> MetricSpec:
+    """Return the record of a metric by name or function; the error suggests similar names."""
     spec = find_spec(name)
-    if spec is None:
-        known = list(all_specs())
-        near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
-        near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(
-            f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+    if spec is not None:
+        return spec
+    if not isinstance(name, str):
+        raise TypeError(
+            f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your "
+            "own to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
         )
-    return spec
+    known = list(all_specs())
+    near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
+    near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ValueError(
+        f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+    )
 
 
 def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
@@ -244,7 +250,8 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
     if unknown:
         known = ", ".join(spec.options) or "none"
         raise TypeError(
-            f"`options` of {spec.abbreviation!r} must be among its own ({known}), got {unknown[0]!r}."
+            f"`options` of {spec.abbreviation!r} must be options of this metric ({known}), got "
+            f"{unknown[0]!r}."
         )
     missing = [name for name in spec.required_options if name not in options]
     if missing:

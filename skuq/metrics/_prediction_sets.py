@@ -79,7 +79,7 @@ def set_coverage_score(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then hold all classes. A target that is not among the labels is in no set.
+        must then contain all classes. A target that is not among the labels is in no set.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. It has no effect on given sets.
 
@@ -225,7 +225,7 @@ def set_error_of_mean(
     proper=False,
     small_sample=True,
     source="Kompa et al. 2021, section 3.2, less the probability of the sets",
-    meaning="the coverage of the sets differs from the probability they claim by {value}",
+    meaning="the coverage of the sets differs from their predicted probability by {value}",
     fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
     check=check_set_error,
 )
@@ -244,9 +244,10 @@ def set_coverage_error(
     depends on the number of classes and on the accuracy. Coverage minus nominal coverage therefore does not
     measure calibration. The probability mass of a set is the sum of its probabilities. Coverage minus mean
     mass is 0 for a calibrated forecast with any number of classes. The error ignores the size of the sets, so
-    it is not proper: equal class shares in every row have an error near 0. Select by the log loss or the
-    Brier score. The error is a property of ``predict_proba``: for a `~skuq.classifiers.ConformalClassifier`
-    the scorer evaluates the probabilities of the wrapped classifier, not the conformal sets.
+    it is not proper: a forecast of the class shares for every row has an error near 0. Select by the log loss
+    or the Brier score. The error is a property of ``predict_proba``: for a
+    `~skuq.classifiers.ConformalClassifier` the scorer evaluates the probabilities of the wrapped classifier,
+    not the conformal sets.
 
     Parameters
     ----------
@@ -258,7 +259,7 @@ def set_coverage_error(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then hold all classes. A target that is not among the labels is in no set.
+        must then contain all classes. A target that is not among the labels is in no set.
     coverage : float, default=0.9
         Nominal coverage of the prediction set.
     signed : bool, default=False
@@ -278,7 +279,7 @@ def set_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -324,9 +325,9 @@ def conditional_set_coverage(
 ) -> pd.DataFrame:
     r"""Return coverage and size of prediction sets by class, by set size, or by groups of rows.
 
-    The table shows the classes or groups of rows that the sets miss. Coverage that is right on average may be
-    too low for a rare class, or for rows with a set of one class. A coverage more than two standard errors
-    away from the claimed one is probably wrong.
+    The table shows the classes or groups of rows with low coverage. Coverage that is right on average may be
+    too low for a rare class, or for rows with a set of one class. A difference of more than two standard
+    errors between `coverage` and `claimed` is probably not due to chance.
 
     Parameters
     ----------
@@ -339,21 +340,21 @@ def conditional_set_coverage(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then hold all classes. A target that is not among the labels is in no set. By class, such targets
-        share one row with the label None.
+        must then contain all classes. A target that is not among the labels is in no set. By class, such
+        targets share one row with the label None.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. It has no effect on given sets.
     by : {"class", "size"}, default="class"
         Observed class, or number of classes in the set.
     groups : array-like of shape (n,), default=None
-        A label for each row. The table has one row per label. Excludes `by`.
+        A label for each row. The table has one row per label. Replaces `by`.
 
     Returns
     -------
     table : DataFrame
         One row per observed class, size or group, which is the index. `n`: weight of the rows; `coverage`:
         share of labels in their set; `claimed`: expected share according to the probabilities, or `coverage`
-        for given sets; `standard_error`: standard error of the share if the claim is true; `mean_size`: mean
+        for given sets; `standard_error`: standard error of the share if `claimed` is right; `mean_size`: mean
         number of classes per set.
 
     See Also
@@ -363,9 +364,10 @@ def conditional_set_coverage(
 
     Notes
     -----
-    The claim of a class k is its expected share inside sets if labels are drawn from the probabilities,
-    :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. The claim of a size or group is the mean probability
-    mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
+    For a class k, `claimed` is the expected share of its labels inside sets if labels are drawn from the
+    probabilities,
+    :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. For a size or group, `claimed` is the mean
+    probability mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
 
     The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
     distance of the coverage by class from nominal is the coverage gap of Ding et al. (2023).

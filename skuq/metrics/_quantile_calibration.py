@@ -9,11 +9,13 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
+from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import STRATEGIES, Binning
+from skuq.metrics._group_calibration import RowGroups
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import covered_weight
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._levels import covered_weight, proportions_of_means
+from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
 
 def check_qce(
@@ -58,6 +60,23 @@ def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatAr
     return float(gap.mean())
 
 
+def qce_of_groups(
+    groups: RowGroups,
+    means: FloatArray,
+    *,
+    levels: int | ArrayLike = 9,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    marginal: bool = False,
+) -> float:
+    """Return the error from groups of rows and the means of `level_rows` in each group."""
+    grid = np.sort(level_grid(levels, closed=True))
+    share = proportions_of_means(means.T, grid).T
+    bins = Binning(groups.std, 1 if marginal else n_bins, strategy).bins(groups.weight)
+    inside = bins.sums(lambda rows: tuple(column[rows] for column in share)).T
+    return binned_coverage_error(inside, bins.totals(), grid)
+
+
 @metric(
     "qce",
     title="QCE",
@@ -71,6 +90,12 @@ def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatAr
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
     meaning="the coverage of rows with similar uncertainty is off by {value} on average",
     fast=FastPath(of_weights=qce_of_weights),
+    merging=Merging(
+        needs=("groups", "group_means"),
+        value=qce_of_groups,
+        rows=curve_rows(9, "interval"),
+        exact=lambda *, marginal, **_: marginal,
+    ),
     check=check_qce,
 )
 def quantile_calibration_error(
@@ -88,8 +113,8 @@ def quantile_calibration_error(
     The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
     the error compares the coverage of central intervals with its nominal value.
     `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
-    forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the example).
-    Use the metric as a constraint, and select by `crps_loss`.
+    forecast that ignores X is calibrated, and its value is better than the value of a useful, slightly
+    miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -120,7 +145,7 @@ def quantile_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -12,14 +12,14 @@ from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
-from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised
+from skuq.metrics._kernels import count_below, level_grid, location_scale, standardized
 from skuq.metrics._spec import FastPath, metric
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""Default coverages of the weighted interval score."""
 
-
-# The pinball loss and the interval scores at several coverages do not use their `rows`: `pinball_by_level`
-# takes one pass over the rows for all levels, `rows` takes one pass per level.
+# There are two paths to each mean. The metrics of several levels use `pinball_by_level`, one pass over the
+# rows for all levels. Resampling and the accumulator need values per row: `rows` takes one pass per level.
 
 
 def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
@@ -125,14 +125,14 @@ def pinball_by_level(
     pass bins s and s z by the position of z among the standard quantiles q.
     """
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
-    form = location_scale(dist) if levels.size > 4 else None
+    form = location_scale(dist) if levels.size > 1 else None
     if form is None:
         return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])
     loc, scale, standard = form
     order = np.argsort(levels)
     q = np.array([standard._ppf(p)[0] for p in levels[order]])
     error = y - loc
-    place = count_below(q, standardised(y, loc, scale))
+    place = count_below(q, standardized(y, loc, scale))
     if weight is not None:
         scale, error = scale * weight, error * weight
     scale_below = np.bincount(place, scale, minlength=q.size + 1)[:-1].cumsum()
@@ -231,6 +231,20 @@ def interval_score_loss(
     return weighted_mean(interval_score_rows(y, forecast, coverage=coverage), weight)
 
 
+def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
+    alpha, (lower, upper) = 1 - coverage, bounds.T
+    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
+
+
+def interval_score_by_coverage(
+    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
+) -> FloatArray:
+    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
+    alpha = 1 - coverages
+    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
+    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])
+
+
 def weighted_interval_score_rows(
     y: FloatArray, dist: Distribution, *, coverage: ArrayLike = WIS_COVERAGES
 ) -> FloatArray:
@@ -270,7 +284,7 @@ def weighted_interval_score_loss(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. Quantiles enter as `skuq.distributions.Quantiles`.
+        Forecast of every target. Pass quantiles as `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)
@@ -310,17 +324,3 @@ def weighted_interval_score_loss(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     losses = pinball_by_level(y, dist, np.concatenate([tail, [0.5], 1 - tail]), weight)
     return float(losses.sum() / (tail.size + 0.5))
-
-
-def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
-    alpha, (lower, upper) = 1 - coverage, bounds.T
-    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
-
-
-def interval_score_by_coverage(
-    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
-) -> FloatArray:
-    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
-    alpha = 1 - coverages
-    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
-    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])

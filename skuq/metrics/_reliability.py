@@ -142,10 +142,10 @@ def conditional_coverage(
 ) -> pd.DataFrame:
     r"""Return coverage and width of prediction intervals by predicted width, feature, or group of rows.
 
-    The table shows the groups of rows in which the intervals lack their nominal coverage. Coverage that is
-    right on average may be too low for some rows and too high for others. A coverage more than two standard
-    errors away from nominal is probably wrong. Without a feature or groups, rows are binned by the predicted
-    width.
+    The table shows the groups of rows in which the intervals do not have nominal coverage. Coverage that is
+    right on average may be too low for some rows and too high for others. A difference from nominal of more
+    than two standard errors is probably not due to chance. Without a feature or groups, rows are binned by
+    the predicted width.
 
     Parameters
     ----------
@@ -156,11 +156,11 @@ def conditional_coverage(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     feature : array-like of shape (n,), default=None
         Number for each row by which the rows are binned, such as a column of X.
     groups : array-like of shape (n,), default=None
-        A label for each row. The table has one row per label. Excludes `feature`.
+        A label for each row. The table has one row per label. Cannot be combined with `feature`.
     n_bins : int, default=10
         Number of bins of the width or feature.
     strategy : {"quantile", "uniform"}, default="quantile"

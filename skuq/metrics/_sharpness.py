@@ -13,6 +13,7 @@ from skuq._units import square_in, square_unit, unit_of
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, as_distribution
+from skuq.metrics._group_calibration import merging_of_groups
 from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
@@ -63,6 +64,7 @@ def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str 
     source="Chung et al. 2021, appendix A.3",
     meaning="the predicted standard deviation is {value} on average",
     fast=FastPath(rows=sharpness_rows, combine=sharpness_of_mean, of_weights=sharpness_of_weights),
+    merging=merging_of_groups(sharpness_of_weights, exact=True),
     check=check_kind,
 )
 def sharpness(
@@ -110,7 +112,7 @@ def sharpness(
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
-    A wrong point forecast is sharp too:
+    A wrong point forecast is also sharp:
 
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0

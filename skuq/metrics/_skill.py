@@ -61,8 +61,8 @@ def crps_skill_score(
 
     The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
     does, on a scale that makes data sets comparable. The metric is not proper: with few rows, or averaged
-    over folds, rows that the reference predicts well count more, and a too narrow forecast gains (see the
-    example). Select by `crps_loss`, and report the skill score.
+    over folds, rows that the reference predicts well have more weight, and forecasts that are too narrow have
+    better values (see the example). Select by `crps_loss`, and report the skill score.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def crps_skill_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
-        Targets of the training rows. Their empirical distribution is the reference (climatology). Never pass
-        the targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
+        Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
+        the test targets. ``make_scorer("crpss", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 
@@ -126,8 +126,8 @@ def check_one_reference(y_train: object, reference: object) -> None:
     if (y_train is None) == (reference is None):
         raise TypeError(
             "exactly one of `y_train` and `reference` must be given, got "
-            f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or any "
-            "forecast as `reference`, but never the targets to be scored."
+            f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or a "
+            "forecast as `reference`. Do not pass the test targets."
         )
 
 
@@ -154,9 +154,9 @@ def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
     """Return the CRPS of one sample as the forecast of every target, by sorting and prefix sums."""
-    centre = float(np.median(members))
-    x = np.sort(members) - centre
-    target, m = y - centre, x.size
+    center = float(np.median(members))
+    x = np.sort(members) - center
+    target, m = y - center, x.size
     below = np.searchsorted(x, target, side="right")
     sums = np.concatenate([[0.0], np.cumsum(x)])
     distance = (target * (2 * below - m) + sums[-1] - 2 * sums[below]) / m
@@ -219,7 +219,7 @@ def mean_standardized_log_loss(
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows. The reference is the normal distribution with their mean and variance
-        (divisor m). Never pass the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.
+        (divisor m). Do not pass the test targets. ``make_scorer("msll", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 
@@ -262,5 +262,5 @@ def mean_standardized_log_loss(
 
 def normal_of(sample: FloatArray) -> Normal:
     if sample.min() == sample.max():
-        raise ValueError(f"`y_train` must vary to have a density, got {sample[0]:g} in every row.")
+        raise ValueError(f"`y_train` must contain different values, got {sample[0]:g} in every row.")
     return Normal(sample.mean(), standard_deviation(sample))

@@ -82,6 +82,31 @@ class FastPath:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Merging:
+    """Computation from sums over blocks of rows, for metrics that are not functions of means per row.
+
+    Parameters
+    ----------
+    needs : tuple of str
+        Statistics of all rows. "means": means of `rows`. "targets": range and standard deviation of the
+        targets. "calibration": calibration curve at the options `levels` and `kind`. "groups": groups of rows
+        with similar standard deviations. "group_means": means of `rows` in each group. "characteristics":
+        uncertainty characteristics curve. "constant_characteristics": curve of constant bands.
+    value : callable
+        ``value(*statistics, **options)`` returns the metric.
+    rows : callable or None
+        ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
+    exact : bool or callable
+        Whether the value is the metric of all rows up to rounding, or a function ``exact(**options)``.
+    """
+
+    needs: tuple[str, ...]
+    value: Callable[..., float]
+    rows: Callable[..., RowValues] | None = None
+    exact: bool | Callable[..., bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricSpec:
     """Properties of a metric, its definition and its functions.
 
@@ -129,6 +154,7 @@ class MetricSpec:
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
     fast: FastPath = FastPath()
+    merging: Merging | None = None
 
     @property
     def compute(self) -> MetricFunction:
@@ -168,7 +194,7 @@ class MetricSpec:
 
     @property
     def required_options(self) -> tuple[str, ...]:
-        """Options without a default; metrics with such options have no ready-made scorer."""
+        """Options without a default; metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
 
     @property
@@ -271,8 +297,8 @@ def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float
 def warn_of_small_report(rows: float) -> None:
     if rows < SMALL_REPORT:
         warn_user(
-            f"the report has {rows:g} rows. Below {SMALL_REPORT} rows, its intervals are too narrow, and its "
-            "values say little about other rows. Report more rows, such as all rows out of fold.",
+            f"the report has {rows:g} rows. With fewer than {SMALL_REPORT} rows, its confidence intervals "
+            "are too narrow, and its values are imprecise. Use more rows, for example all rows out of fold.",
             SmallSampleWarning,
         )
 
@@ -284,8 +310,9 @@ def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None
         rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
     if rows < SMALL_SAMPLE:
         warn_user(
-            f"`{name}` was computed from {rows:g} rows. Below {SMALL_SAMPLE} rows, chance changes a "
-            "calibration metric as much as miscalibration does (Wibbeke et al. 2025, section 4.5). Compare "
-            "models by `crps_loss`, or compare the value with a calibrated forecast of the same size.",
+            f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
+            "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
+            "Compare models by `crps_loss`, or compare the value with a calibrated forecast of the same "
+            "size.",
             SmallSampleWarning,
         )

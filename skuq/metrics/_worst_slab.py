@@ -211,7 +211,7 @@ def worst_slab_coverage(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------
@@ -252,7 +252,7 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(y, truth, X, random_state=0), 2)
     0.91
 
-    As good as the truth, and of no use:
+    Useless intervals with the same value as the true distribution:
 
     >>> useless = np.where(rng.random((5000, 1)) < 0.9, [-np.inf, np.inf], 99.0)
     >>> round(worst_slab_coverage(y, useless, X, random_state=0), 2)

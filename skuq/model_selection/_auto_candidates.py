@@ -15,8 +15,6 @@ from skuq.model_selection._auto.space import Deferred
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors._default_estimators import has_networks, make_deep_ensemble
 
-__all__ = ["default_space", "deferred_space", "import_optuna"]
-
 
 def import_optuna() -> Any:
     if not find_spec("optuna"):

@@ -43,8 +43,6 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
-__all__ = ["AutoUncertaintyRegressor"]
-
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics with constraints, and their columns."""
 
@@ -52,7 +50,7 @@ _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     """Search for the best predictive distribution within a time budget.
 
-    Finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. The search
+    The search finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. It
     covers linear models, forests, boosting and networks if their packages are installed. Prefer
     `UncertaintyRegressor` for a given model, and scikit-learn's searches with a skuq scorer for given
     candidates.
@@ -70,17 +68,17 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     pool : bool, default=True
         Whether to add a pool of the best candidates of all base models as a candidate.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
-        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
-        lowest CRPS that satisfies them wins. A constraint raises if every value of its metric satisfies it,
-        or none.
+        Constraints on out-of-fold coverage and mean width of 90 % intervals, such as ``{"picp": (">=",
+        0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the lowest CRPS that
+        satisfies them is selected. A constraint that every value of its metric satisfies, or that no value
+        satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. Three folds cost half as much as five, the default of other estimators. An int k is
-        ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag
-        rows instead. A splitter, which may keep groups together or time in order, gives the folds of all
-        candidates and the inner folds of their methods. An iterable gives the folds of all candidates; inner
-        folds are random. With a single fold, pools and recalibrators are fitted to one half of the test rows
-        and evaluated on the other, in both directions.
+        Folds. Three folds cost half as much as five, the default of other estimators. An int k is ``KFold(k,
+        shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A splitter, for
+        example for groups or time series, defines the folds of all candidates and the inner folds of their
+        methods. An iterable defines only the folds of all candidates; inner folds are random. With a single
+        fold, pools and recalibrators are fitted to one half of the test rows and evaluated on the other, in
+        both directions.
     engine : {"auto", "optuna", "halving"}, default="auto"
         Choice of candidates after the base models with their own parameters. "optuna" uses Optuna's
         tree-structured Parzen estimator; "halving" uses random candidates and successive halving over the
@@ -93,9 +91,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         Name of the study in the storage. The name of an earlier search with the same data, folds, space and
         constraints resumes this search.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit on one thread; at most 4 fits run at once.
-        Results depend on it only through the time budget. With a time budget below 20 seconds one job is
-        used, since the start of processes takes seconds.
+        Number of jobs that run in parallel. One job is a fit on one thread; at most 4 fits run at once. The
+        results depend on ``n_jobs`` only through the time budget. With a time budget below 20 seconds one job
+        is used, since the start of processes takes seconds.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible if there is no time budget, and if a stored study is new and
         not shared.
@@ -105,8 +103,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or a
-        Pipeline of either with a fitted recalibrator, an encoder of strings and dates, or both. Members of
+        The selected model, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or
+        a Pipeline of either with a fitted recalibrator, an encoder of strings and dates, or both. Members of
         the `MixtureRegressor` are frozen: another fit does not change them, even in a clone.
     leaderboard_ : DataFrame
         One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
@@ -143,9 +141,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     from earlier fits of the same base model and method. Before the first fit it is estimated from fits on
     100, 400, 1600, ... rows if needed, and for packages of the default space from typical times. The search
     begins with the first base model whose fits are expected to end in time, if necessary with fewer trees. If
-    none fits into the time, the fastest base model is fitted, and the search exceeds its budget. No candidate
-    is fitted twice, so a space without continuous parameters may end the search early. A base model and
-    method that fails with its own parameters is not tried again.
+    no base model can be fitted in time, the fastest base model is fitted, and the search exceeds its budget.
+    No candidate is fitted twice, so a space without continuous parameters may end the search early. A base
+    model and method that fails with its own parameters is not tried again.
 
     Every base model of the default space takes data frames with strings, categories, dates and missing
     values. Strings become categories for the boosting of scikit-learn and LightGBM, integers for forests and
@@ -251,8 +249,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         >>> model = AutoUncertaintyRegressor(space)
         """
         return default_space() if self.space is None else copy.deepcopy(self.space)
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _n_tasks(self) -> int | None:
         return self.n_trials
@@ -372,8 +368,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
         self.time_spent_ = self._budget.uses()
         return winner
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.best_estimator_, X)

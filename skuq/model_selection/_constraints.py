@@ -10,8 +10,6 @@ from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
 from skuq.metrics._internal import find_spec
 
-__all__ = ["Constraint", "read_constraints"]
-
 _OPERATORS = ("<=", ">=")
 
 Value = TypeVar("Value", float, FloatArray)

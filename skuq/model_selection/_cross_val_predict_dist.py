@@ -13,8 +13,6 @@ from skuq._typing import ArrayLike
 from skuq._validation import check_target, check_unmasked
 from skuq.distributions import Distribution
 
-__all__ = ["cross_val_predict_dist"]
-
 
 def cross_val_predict_dist(
     estimator: Any,
@@ -28,9 +26,9 @@ def cross_val_predict_dist(
 ) -> Distribution:
     """Return the out-of-fold predictive distribution of each row.
 
-    The counterpart of `sklearn.model_selection.cross_val_predict` for distributions: for plots of
-    calibration, for fitting a recalibrator by hand, for stacking. To evaluate a model, use `cross_validate`
-    with skuq's scorers, which scores each fold separately.
+    This function is the counterpart of `sklearn.model_selection.cross_val_predict` for distributions. Use it
+    for calibration plots, for fitting a recalibrator by hand, or for stacking. To evaluate a model, use
+    `cross_validate` with skuq's scorers, which scores each fold separately.
 
     Parameters
     ----------
@@ -41,15 +39,15 @@ def cross_val_predict_dist(
     y : array-like of shape (n,), default=None
         The target.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds that test every row exactly once. None is 5 folds. An int k is ``KFold(k, shuffle=True)`` with a
-        fixed seed: folds are the same at every call, and no model extrapolates from sorted rows.
+        Folds that test every row exactly once. None means 5 folds. An int k is ``KFold(k, shuffle=True)``
+        with a fixed seed: folds are the same at every call, and no model extrapolates from sorted rows.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses them. With metadata routing enabled, pass them in ``params``.
     params : dict, default=None
         Parameters of the estimator's ``fit``; values with one entry per row are indexed by fold. With
         metadata routing enabled they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
 
     Returns
     -------
@@ -59,7 +57,7 @@ def cross_val_predict_dist(
     Raises
     ------
     ValueError
-        If ``cv`` does not test every row exactly once; `RecalibratedRegressor` takes such splitters.
+        If ``cv`` does not test every row exactly once; `RecalibratedRegressor` supports such splitters.
     NotProbabilisticError
         If the fitted estimator gives no distribution.
 
@@ -69,7 +67,7 @@ def cross_val_predict_dist(
 
     Notes
     -----
-    Costs one fit per fold.
+    The cost is one fit per fold.
 
     Examples
     --------

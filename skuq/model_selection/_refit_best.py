@@ -21,7 +21,7 @@ _PREFIX = "mean_test_"
 def refit_best(
     scorer_name: str, *, subject_to: Mapping[str, tuple[str, float]] | None = None
 ) -> Callable[[Mapping[str, Any]], int]:
-    """Return the ``refit`` of a multi-metric search: the best candidate by one scorer, under constraints.
+    """Return a ``refit`` function that selects the best candidate of a search under constraints.
 
     Use it to choose by a proper score among models whose calibration, width or time satisfies a limit.
     Without constraints, prefer ``refit="neg_crps"``, which keeps more attributes of the search.
@@ -34,8 +34,8 @@ def refit_best(
         Constraints on the mean test value of other metrics, in the metric's own units and without ``neg_``:
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
         uses the scorer ``neg_ence`` with the opposite sign; "mean_absolute_error" uses scikit-learn's
-        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are allowed too. A constraint raises if
-        every value of its metric satisfies it, or none.
+        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are also allowed. A constraint that every
+        value of its metric satisfies, or that no value satisfies, raises an error.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def refit_best(
     With a callable ``refit``, scikit-learn does not define ``best_score_`` (use
     ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score`` fails (use
     ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_`` and
-    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV takes only one metric and therefore no
-    callable.
+    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV accepts only one metric, and therefore
+    no callable ``refit``.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def refit_best(
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
             f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
-            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}' with "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) under that key."
+            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}', with "
+            f"make_scorer({scorer_name!r}, greater_is_better=False) as this entry of `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 
@@ -111,8 +111,9 @@ class RefitBest:
         valid = ~(np.isnan(score) | np.isnan(violation))
         if not valid.any():
             raise ValueError(
-                f"at least one candidate must have no NaN in {self.scorer_name!r} and in the constraints, "
-                "but all have one. Run the search with error_score='raise' to see the error."
+                f"at least one candidate must have finite values of {self.scorer_name!r} and of the "
+                "constraints, but every candidate has a NaN. Run the search with error_score='raise' to see "
+                "the error."
             )
         least = violation[valid].min()
         if least > 0:
@@ -154,8 +155,8 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
         spec = find_spec(name)
         if spec is not None and spec.direction == "lower":
             raise ValueError(
-                f"`scoring` must name a negated scorer {spec.scorer_name!r}, got {name!r}, whose sign is "
-                f"ambiguous. Use scorers({spec.scorer_name!r})."
+                f"`scoring` must contain {spec.scorer_name!r}, got {name!r}, whose sign is ambiguous because "
+                f"smaller is better. Use scorers({spec.scorer_name!r})."
             )
         return as_float_array(cv_results[_PREFIX + name], name)
     if name in ("mean_fit_time", "mean_score_time"):

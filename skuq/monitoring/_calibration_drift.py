@@ -72,8 +72,9 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
 
     Forecasts with atoms (point masses), such as counts or an `Empirical` distribution, have central intervals
     that cover more than nominal if calibrated. The test of coverage is then one-sided against low coverage,
-    and too wide intervals show in the PIT. A change that keeps the PIT uniform, such as more noise with
-    correctly wider predictions, keeps the calibration. It shows only in the CRPS and the width.
+    and the test of the PIT detects intervals that are too wide. A change that keeps the PIT uniform, such as
+    more noise with correctly wider predictions, does not affect the calibration. Such a change is visible
+    only in the CRPS and the width.
 
     No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
     and `pit_distance` show their size.

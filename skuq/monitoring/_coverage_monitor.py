@@ -23,14 +23,14 @@ class CoverageMonitor:
 
     The test compares targets with their intervals as rows arrive, and accumulates evidence against the
     nominal coverage in an e-value. Under the null hypothesis, the probability that the e-value ever exceeds
-    ``1 / false_alarm`` is at most `false_alarm`, for any number of looks. Repeated fixed-sample tests would
-    reject sooner or later. For one period of fixed length, `prediction_interval_coverage` and its standard
-    error have more power.
+    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. Repeated tests for a fixed sample
+    size would eventually reject. For one period of fixed length, `prediction_interval_coverage` and its
+    standard error have more power.
 
     Parameters
     ----------
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"

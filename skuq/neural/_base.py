@@ -30,8 +30,6 @@ from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, Tr
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit, train
 
-__all__ = ["BaseNeuralEstimator", "NetworkT", "fit_clones", "fit_together"]
-
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
 _RESERVED_NET_PARAMS = (
@@ -107,12 +105,10 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
         if len(sizes) < at_least:
             raise ValueError(
-                f"`hidden_layer_sizes` must name at least {at_least} hidden layer for "
+                f"`hidden_layer_sizes` must contain at least {at_least} hidden layer for "
                 f"{type(self).__name__}, got {self.hidden_layer_sizes!r}."
             )
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _options(self) -> TrainingOptions:
         """Return the training options from checked parameters."""
@@ -188,8 +184,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         """Set the fitted attributes together, so that a failed fit leaves no partial model."""
         self.net_, self.best_epoch_ = fit.net, fit.best_epoch
         self._fitted_posterior = posterior
-
-    # ---------------------------------------------------------------------------- prediction
 
     @property
     def history_(self) -> History:

@@ -16,8 +16,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["BootstrapNetRegressor"]
-
 
 class BootstrapNetRegressor(BaseNeuralRegressor):
     r"""Bootstrap ensemble of networks trained by squared errors, with one noise variance.
@@ -45,8 +43,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     ci_scale : {"member", "mean"}, default="member"
         Variance that the epistemic part describes. "member" is the variance of one member (Heskes, 1996),
-        which exceeds the error of their mean. "mean" estimates the variance of the mean: pairs of members
-        share their rows, which separates the randomness of training from the randomness of the data.
+        which exceeds the error of the mean of the members. "mean" estimates the variance of the mean: pairs
+        of members share their rows, which separates the randomness of training from the randomness of the
+        data.
     noise_estimation : {"oob", "split"}, default="oob"
         Rows that estimate the noise variance. "oob" uses the rows that members left out, "split" holds rows
         out of training.
@@ -60,11 +59,12 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         out, "split" holds rows out of training. None returns the Student t distribution of Heskes (1996),
         with M degrees of freedom.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
-        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
+        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
+        `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
+        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.001
         Initial learning rate of Adam. The default is the rate of [2]_. With 0.003, the default of other
         networks, the CRPS on four small data sets is 0.95 times as large.
@@ -85,7 +85,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -131,9 +132,10 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     :math:`V_p - V_w / 2` is the variance of resampling, which estimates the variance between data sets. The
     variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. Division by M alone would
     assume independent members, but all members learn from the same data. In the simulation of [2]_, section
-    5.2, the mean varied by 0.0213 between data sets. For nominal 90 %, "member" gave 0.048 and covered the
-    true function in 99.6 %. "mean" gave 0.0214 and covered 75 %; the rest is the bias of the networks.
-    Division by M gave 0.007 and covered 37 %.
+    5.2, the mean varied by 0.0213 between data sets. At nominal 90 %, "member" estimated 0.048, and the
+    confidence intervals covered the true function in 99.6 % of the cases. "mean" estimated 0.0214 and covered
+    75 %; the other misses are due to the bias of the networks. Division by M estimated 0.007 and covered 37
+    %.
 
     If the noise varies with x, the distribution is over-confident at large noise, with and without
     calibration. It is also over-confident far from the training rows, where the members differ less than
@@ -223,8 +225,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _training_spec(self) -> TrainingSpec:
         return TrainingSpec(

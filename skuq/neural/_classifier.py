@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -26,15 +25,6 @@ from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["BaseNeuralClassifier", "LabelledData"]
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledData(TrainingData):
-    """Checked arguments of one ``fit``; the target contains the codes of ``classes``."""
-
-    classes: np.ndarray = field(kw_only=True)
-
 
 @versioned
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
@@ -46,13 +36,11 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
         """Return the predictive object of the trained networks; ``scaler_`` is set."""
 
-    def _spec(self, data: LabelledData, learning_rate: float, **options: Any) -> TrainingSpec:
+    def _spec(self, data: TrainingData, learning_rate: float, **options: Any) -> TrainingSpec:
         """Return the specification of the training, with the cross-entropy as loss."""
         loss = CrossEntropyLoss(len(data.classes))
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
-
-    # ------------------------------------------------------------------------------- fitting
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -80,7 +68,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
-    ) -> LabelledData:
+    ) -> TrainingData:
         """Return checked data, with the codes of the classes as target."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
@@ -93,14 +81,14 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, in "
                 "the rows with a positive weight. Add rows of another class."
             )
-        return LabelledData(features, codes.astype(np.float64), weight, classes=classes)
+        return TrainingData(features, codes.astype(np.float64), weight, classes=classes)
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.standardize, "standardize", ("columns", "all", False))
         if spec.counts_rows:
             effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
 
-    def _learn_scaler(self, data: LabelledData, held_out: BoolArray) -> Standardizer:
+    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
         """Return the units of X in the training rows, which must contain all classes."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
@@ -113,7 +101,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         weight = None if data.sample_weight is None else data.sample_weight[~held_out]
         return Standardizer.fit_features(data.X[~held_out], weight, self.standardize)
 
-    def _row_factor(self, data: LabelledData) -> FloatArray | None:
+    def _row_factor(self, data: TrainingData) -> FloatArray | None:
         """Return the class weight of each row."""
         if self.class_weight is None:
             return None
@@ -144,12 +132,10 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
             )
         return factor
 
-    def _finish_fit(self, fit: TrainedFit, data: LabelledData) -> str | None:
+    def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
         message = super()._finish_fit(fit, data)
         self.classes_ = data.classes  # set together with the networks, so that a failed fit changes nothing
         return message
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row.

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from skuq.neural._training_loss import TrainingLoss
 
-__all__ = ["CrossEntropyLoss"]
-
 
 @dataclass(frozen=True)
 class CrossEntropyLoss(TrainingLoss):

@@ -15,8 +15,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["DeepEnsembleRegressor"]
-
 _OUTPUTS = ("moments", "mixture", "members")
 
 
@@ -59,8 +57,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         out, "split" holds rows out of training. None returns the raw distribution, which is over-confident on
         small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
-        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
+        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
+        `SmallSampleWarning` is issued.
     output : {"moments", "mixture", "members"}, default="moments"
         Form of the distribution. "moments" is a normal distribution with the mean and variance of the
         ensemble, or a Student t distribution if it is calibrated. "mixture" is the mixture of the members'
@@ -68,7 +67,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Calibration scales "mixture" and "members" about their mean until the intervals cover.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
+        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.008
         Initial learning rate of Adam. On seven data sets, the CRPS is 1.08 times as large with a rate of
         0.003 and batches of 32 rows, the defaults of single networks.
@@ -91,7 +90,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -235,8 +235,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         loss = self._check_settings(n_members)
@@ -257,8 +255,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
-                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': no member leaves a "
-                "row out. Use calibration='split', or None for the raw ensemble."
+                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': without bootstrap, "
+                "no row is out of bag. Use calibration='split', or None for the raw ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(

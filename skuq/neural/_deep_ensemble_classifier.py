@@ -9,12 +9,10 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["DeepEnsembleClassifier"]
 
 
 class DeepEnsembleClassifier(BaseNeuralClassifier):
@@ -49,7 +47,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
+        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -69,7 +67,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -172,9 +171,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))
         return self._spec(data, self.learning_rate, n_members=n_members, bootstrap=bootstrap)

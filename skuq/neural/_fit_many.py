@@ -13,8 +13,6 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import IntArray
 from skuq.neural._base import BaseNeuralEstimator, NetworkT, fit_clones
 
-__all__ = ["fit_many"]
-
 
 def fit_many(
     estimators: Sequence[NetworkT],

@@ -21,20 +21,6 @@ from torch.nn.functional import softplus
 from skuq._validation import check_integer, check_number
 from skuq.neural._training_loss import TrainingLoss, check_per_row
 
-__all__ = [
-    "LOSSES",
-    "BetaNLLLoss",
-    "CRPSLoss",
-    "CheckLoss",
-    "IntervalLoss",
-    "Loss",
-    "NLLLoss",
-    "SquaredErrorLoss",
-    "read_loss",
-    "resolve_selection_score",
-    "variance_of",
-]
-
 MIN_VARIANCE = 1e-4
 """Least noise variance, relative to the variance of the target."""
 
@@ -56,11 +42,11 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
     variance = variance_of(raw)
     residual = loc - y
     precision = variance.reciprocal()
-    standardised = residual * precision
-    loss = torch.log(variance).add_(residual * standardised).add_(_LOG_2PI).mul_(0.5)
+    standardized = residual * precision
+    loss = torch.log(variance).add_(residual * standardized).add_(_LOG_2PI).mul_(0.5)
     gradient = torch.empty_like(output)
-    gradient[..., 0] = standardised
-    half_excess = torch.addcmul(precision, standardised, standardised, value=-1).mul_(0.5)
+    gradient[..., 0] = standardized
+    half_excess = torch.addcmul(precision, standardized, standardized, value=-1).mul_(0.5)
     torch.mul(torch.sigmoid(raw), half_excess, out=gradient[..., 1])
     if beta == 0:
         return loss, gradient

@@ -9,15 +9,13 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["MCDropoutClassifier"]
 
 
 class MCDropoutClassifier(BaseNeuralClassifier):
@@ -55,7 +53,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
+        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -75,7 +73,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -181,14 +180,12 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         module = check_module(self.module)
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
         return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module, noise=False)
 
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         return self._spec(data, self.learning_rate)
 

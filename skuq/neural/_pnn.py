@@ -14,8 +14,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["PNNRegressor"]
-
 
 class PNNRegressor(BaseNeuralRegressor):
     """One network that predicts mean and variance, calibrated on held-out rows.
@@ -49,11 +47,12 @@ class PNNRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
-        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
+        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
+        `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
+        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -75,7 +74,8 @@ class PNNRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -188,8 +188,6 @@ class PNNRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _training_spec(self) -> TrainingSpec:
         loss = read_loss(self.loss)

@@ -21,8 +21,6 @@ from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
 from skuq.neural._losses import Loss, read_loss, variance_of
 
-__all__ = ["ProbabilisticCriterion", "ProbabilisticNet", "TensorBatches"]
-
 
 class ProbabilisticCriterion(nn.Module):
     """Mean of a loss over rows, as a torch criterion."""
@@ -174,7 +172,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         """
         super().check_data(X, y)
         if y is None and not is_dataset(X):
-            raise ValueError("`y` must be given, got None. Only a torch Dataset as X contains a target.")
+            raise ValueError("`y` must be given, got None. Omit it only if X is a torch Dataset.")
         for name, values in (("X", X), ("y", y)):
             if isinstance(values, np.ndarray | Tensor) and not np.isfinite(to_numpy(values)).all():
                 raise ValueError(f"`{name}` must be finite, got NaN or infinity.")

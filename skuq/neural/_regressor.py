@@ -33,8 +33,6 @@ from skuq.neural._training.plan import TrainingSpec, rows_with_weight
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["BaseNeuralRegressor"]
-
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     """Base class of the neural regressors: calibration and predictions, in the units of y."""
@@ -67,8 +65,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
         return super()._holds_out(spec) or self.calibration == "split"
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
@@ -127,7 +123,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         """Return scale and tails estimated from rows outside the training, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
-        z = posterior.standardised_residuals(left_out.X, left_out.y, oob_mask)
+        z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
         learn = Calibration.fit_scale_and_tails if posterior.calibrates_tails else Calibration.fit_scale
         weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())
@@ -174,8 +170,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             pairs.append((other, data.take(rows_outside(rows, len(data)))))
         fit_together(pairs, NO_PROGRESS)
         return zip(parts, (other._fitted_posterior for other, _ in pairs), strict=True)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         dist: Distribution = self._current_posterior().distribution(self._features(X), self._calibration)

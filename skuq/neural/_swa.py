@@ -21,8 +21,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["SWARegressor"]
-
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:
@@ -109,11 +107,12 @@ class SWARegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
-        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
+        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
+        `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
+        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -136,7 +135,8 @@ class SWARegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -258,8 +258,6 @@ class SWARegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _options(self) -> TrainingOptions:
         n_snapshots = check_integer(self.n_snapshots, "n_snapshots", minimum=2)

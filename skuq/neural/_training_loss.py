@@ -9,8 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-__all__ = ["TrainingLoss", "check_per_row"]
-
 
 class TrainingLoss(ABC):
     """Loss of network outputs, minimized on average over rows for each member.

@@ -9,14 +9,12 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_number
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.variational import Divergence, VariationalArchitecture
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["VariationalClassifier"]
 
 _RATES = {False: 1e-2, True: 3e-3}
 """Learning rate by `last_layer`, whose standard deviations start closer to their final values."""
@@ -66,7 +64,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
+        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`, as measured for
         `VariationalRegressor`.
@@ -87,7 +85,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -197,8 +196,6 @@ class VariationalClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up, self._prior_variance())
         sizes = self._hidden_sizes()
@@ -214,7 +211,7 @@ class VariationalClassifier(BaseNeuralClassifier):
             return None
         return check_number(self.prior, "prior", positive=True) ** 2
 
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         return self._spec(data, rate, counts_rows=True)

@@ -32,8 +32,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["VariationalRegressor"]
-
 _CONSTANT = 0.05
 """Relative standard deviation below which the prediction counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}
@@ -81,11 +79,12 @@ class VariationalRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
-        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
+        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
+        `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
+        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`. On four small data sets,
         the CRPS is 1.04 times as large with 0.003. With `last_layer` and 0.01, it is 1.03 times as large.
@@ -108,7 +107,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
@@ -240,8 +240,6 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up)
         return VariationalArchitecture.from_params(
@@ -262,7 +260,7 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ConstantNoisePosterior:
         module: VariationalModule = fit.net.module_
-        posterior = self._with_learnt_noise(module, fit.plan.seed)
+        posterior = self._with_learned_noise(module, fit.plan.seed)
         if self.calibration is not None:
             unseen = data.take(rows_with_weight(fit.plan.held_out, data))
             posterior = posterior.with_likely_noise(unseen)
@@ -271,7 +269,7 @@ class VariationalRegressor(BaseNeuralRegressor):
             self._warn_of_a_constant(module, fit.plan.X)
         return posterior
 
-    def _with_learnt_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
+    def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
         """Return the posterior of the last layer or of all layers, with the noise of the training."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:

@@ -8,8 +8,6 @@ from typing import Any
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-__all__ = ["child_of", "is_search", "iter_wrapped", "last_step", "name_of"]
-
 
 def child_of(estimator: Any) -> Any:
     """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""

@@ -15,16 +15,6 @@ from skuq._validation import as_float_array
 from skuq.exceptions import NonFinitePredictionError, SkuqError
 from skuq.prediction._child import iter_wrapped, name_of
 
-__all__ = [
-    "check_predictions",
-    "has_note",
-    "note_estimator",
-    "note_fold",
-    "one_column_each",
-    "place_of",
-    "single_output",
-]
-
 _NAMED = "Raised in the distribution of "
 """Beginning of the note with the name of the innermost estimator."""
 
@@ -104,8 +94,8 @@ def _advice(estimator: Any) -> str:
         advice.append("Use a larger radius of the neighborhoods or fewer folds.")
     if any(isinstance(one, TransformedTargetRegressor) for one in inside):
         advice.append(
-            "The inverse transformation of the target must be finite at all predictions of the regressor "
-            "inside. Use a transformation whose inverse is defined on all reals, such as log or log1p."
+            "The inverse transformation of the target must be finite at all predictions of the inner "
+            "regressor. Use a transformation whose inverse is defined on all reals, such as log or log1p."
         )
     return " ".join(advice)
 

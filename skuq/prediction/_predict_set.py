@@ -14,8 +14,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._resolve import check_estimator
 from skuq.prediction._rules.containers import CONTAINERS
 
-__all__ = ["class_proba", "predict_set"]
-
 
 def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
     """Return the prediction sets of a fitted classifier.

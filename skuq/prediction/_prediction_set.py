@@ -6,8 +6,6 @@ from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage
 
-__all__ = ["prediction_set"]
-
 
 def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
     """Return the smallest set of classes whose probabilities sum to at least ``coverage``.

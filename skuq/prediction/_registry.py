@@ -9,22 +9,13 @@ from typing import Any
 
 from skuq.distributions import Distribution
 
-__all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "may_predict_columns", "register"]
-
 
 @dataclass(frozen=True)
 class Adapter:
-    """Adapter of one class of estimators.
+    """Adapter of one class of estimators: ``predict(estimator, X)`` and ``supports(estimator)``.
 
-    Attributes
-    ----------
-    predict : callable
-        ``predict(estimator, X)``.
-    supports : callable or None
-        ``supports(estimator)``; None if every instance has a distribution.
-    points : bool
-        True if ``predict`` of the estimator returns one number per row, False if it returns parameters or
-        quantiles.
+    Without `supports`, every instance has a distribution. `points` is False if ``predict`` of the estimator
+    returns parameters or quantiles instead of one number per row.
     """
 
     predict: Callable[[Any, Any], Distribution]

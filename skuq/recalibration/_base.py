@@ -66,9 +66,11 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     """Base class of every recalibrator.
 
     A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)`` for checked input. ``_fit``
-    stores its results under names ending in an underscore. ``_transform`` returns a Distribution with the
-    same number of rows. The recalibrator then works alone on ``(dist, y)``, as the last step of a Pipeline,
-    and in a search with ``X=dist``.
+    stores its results under names ending in an underscore. ``weight`` is None, or an array of positive
+    numbers of repetitions: rows of weight 0 are removed before. ``_transform`` returns a Distribution with
+    the same number of rows. The recalibrator then works alone on ``(dist, y)``, as the last step of a
+    Pipeline, and in a search with ``X=dist``. The class attribute ``_learns_by_rows = False`` turns off the
+    warning about few rows, for recalibrators that are valid with any number of rows.
 
     See Also
     --------

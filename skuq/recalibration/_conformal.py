@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skuq._conformal.groups import Groups, check_groups, equal_count_edges, grouped_dist, read_labels
-from skuq._conformal.residuals import finite_moments, scores_rounded_to_cover, standardised_residuals
+from skuq._conformal.residuals import finite_moments, scores_rounded_to_cover, standardized_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution
@@ -36,8 +36,8 @@ class ConformalRecalibrator(BaseRecalibrator):
         n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
         standard deviation with about equal numbers of calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
-        ValueError; "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
+        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
+        "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
 
@@ -124,7 +124,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
         effective_rows(weight, len(y))  # ranks need repetitions, so relative weights raise
-        mean, std, z = standardised_residuals(dist, y)
+        mean, std, z = standardized_residuals(dist, y)
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
         self._scores = scores_rounded_to_cover(np.abs(z), mean, mean, std, y) if self.symmetric else z

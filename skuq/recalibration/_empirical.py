@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skuq._conformal.residuals import finite_moments, standardised_residuals
+from skuq._conformal.residuals import finite_moments, standardized_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Normal, Recalibrated, SharedEmpirical
@@ -90,7 +90,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         check_option(self.smooth, "smooth", (True, False))
-        _, std, z = standardised_residuals(dist, y)
+        _, std, z = standardized_residuals(dist, y)
         self.bias_, self.factor_, self.level_map_, self.members_, self._weights = 0.0, 1.0, None, None, None
         informative = std > 0
         if not informative.any():  # exact point masses need no correction

@@ -16,10 +16,10 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import BetaRecalibrated, Distribution
 from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._gp.base import GPRecalibrator
-from skuq.recalibration._gp.cubature import expect, factorise, icosahedron, place_nodes
+from skuq.recalibration._gp.cubature import expect, factorize, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, read_rows
-from skuq.recalibration._gp.standardisation import Standardisation, check_variation, standardisation
+from skuq.recalibration._gp.standardization import Standardization, check_variation, standardization
 from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
@@ -208,7 +208,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     _prior = _PRIOR
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        self._standardisation, self.outside_share_ = Standardisation(), 0.0
+        self._standardization, self.outside_share_ = Standardization(), 0.0
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
@@ -222,9 +222,9 @@ class GPBetaRecalibrator(GPRecalibrator):
             rows = np.flatnonzero(~on_atoms)
             check_variation(dist[rows], y[rows], weight[rows])
         if weight[on_atoms].sum() <= _ON_ATOMS * weight.sum():
-            self._standardisation = standardisation(dist, y, weight)
-            if self._standardisation.changes:
-                dist = self._standardisation(dist)
+            self._standardization = standardization(dist, y, weight)
+            if self._standardization.changes:
+                dist = self._standardization(dist)
                 lower, upper = pit_scores(dist, y)
         self.outside_share_ = outside_share(lower, upper, spread.weight, spread.rows, type(self).__name__)
         row, score, share = spread_atoms(*_bounded(lower, upper, weight), weight)
@@ -236,10 +236,10 @@ class GPBetaRecalibrator(GPRecalibrator):
     def _transform(self, dist: Distribution) -> Distribution:
         if self._process is None:
             return dist
-        dist = self._standardisation(dist)
+        dist = self._standardization(dist)
         mean, covariance = self._process.at(dist.mean(), finite_std(dist))
         nodes, weights = icosahedron()
-        latent = place_nodes(mean, factorise(covariance), nodes)
+        latent = place_nodes(mean, factorize(covariance), nodes)
         a, b = np.exp(_log_exponents(latent))
         return BetaRecalibrated(dist, a.T, b.T, latent[2].T, weights)
 

@@ -20,7 +20,7 @@ _MAX_EXPONENT = 50.0
 
 @dataclass(frozen=True)
 class NormalLikelihood:
-    """y ~ N(mu, s^2 exp(w)), as a function of log z^2, z = (y - mu) / s, without constant terms."""
+    """Likelihood of y ~ N(mu, s^2 exp(w)) given the latent w, up to a constant; z is (y - mu) / s."""
 
     log_square: FloatArray
 

@@ -196,7 +196,7 @@ def _outer_slope(
     if np.count_nonzero(masses) < 2:
         return 1.0
     # the slope of a straight map, values = center + slope * scores
-    nominal, observed = (centre_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
+    nominal, observed = (center_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
     slope = observed / nominal if nominal > 0 else 1.0
     return slope if light_tails else max(1.0, slope)
 
@@ -227,10 +227,10 @@ def _kernel_estimate(
     # ends of atoms have no weight, since they are not data of the kernel
     rows = masses > 0
     scores, positions, masses = scores[rows], positions[rows], masses[rows]
-    centre, spread = centre_and_spread(scores, masses)
+    center, spread = center_and_spread(scores, masses)
     bandwidth = _BANDWIDTH * spread * n**-0.2
     for _ in range(_HALVINGS):
-        grid, estimate = _smoothed(scores, masses, centre, spread, bandwidth)
+        grid, estimate = _smoothed(scores, masses, center, spread, bandwidth)
         estimate = (outside + estimate) / n
         # the Kolmogorov-Smirnov distance, of order 1 / sqrt(n) by chance
         gap = np.abs(np.interp(scores, grid, estimate) - positions)
@@ -242,7 +242,7 @@ def _kernel_estimate(
 
 
 def _smoothed(
-    scores: FloatArray, masses: FloatArray, centre: float, spread: float, bandwidth: float
+    scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return normal scores, and the weight below each by a kernel of the given bandwidth."""
     # Scores much closer than the bandwidth are merged, so that the cost does not grow with n. Rounding to
@@ -252,24 +252,24 @@ def _smoothed(
     mass = np.bincount(place, masses)
     # shrink to compensate the variance of the kernel, so that a straight map stays straight
     shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
-    points = centre + (np.bincount(place, masses * scores) / mass - centre) * shrinkage
+    points = center + (np.bincount(place, masses * scores) / mass - center) * shrinkage
     width = bandwidth * shrinkage
     # beyond 4.5 bandwidths the kernel has less than 1e-5 of its weight
     step = width / 2
-    near = np.unique(np.rint((points - centre) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
-    grid = centre + step * near
+    near = np.unique(np.rint((points - center) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
+    grid = center + step * near
     return grid, np.array([mass @ ndtr((at - points) / width) for at in grid])
 
 
-def centre_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
+def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
     """Return mean and standard deviation of winsorized scores, so that outliers have a bounded effect."""
     middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
     low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)
     reach = _FAR_OUT * (high - low) if high > low else np.inf
     held = np.clip(score, middle - reach, middle + reach)
-    centre = float(np.average(held, weights=masses))
-    unit = float(np.abs(held - centre).max()) or 1.0  # squares are finite in this unit
-    return centre, unit * float(np.sqrt(np.average(np.square((held - centre) / unit), weights=masses)))
+    center = float(np.average(held, weights=masses))
+    unit = float(np.abs(held - center).max()) or 1.0  # squares are finite in this unit
+    return center, unit * float(np.sqrt(np.average(np.square((held - center) / unit), weights=masses)))
 
 
 def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:

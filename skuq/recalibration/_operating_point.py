@@ -187,9 +187,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         miss_rate = float(self.miss_rate or 0.0)
         if not reaches(miss_rate, curve.miss_rate[-1]):
             raise ValueError(
-                f"`miss_rate` must be reachable, got {miss_rate:g}, but {curve.miss_rate[-1]:.3g} of the "
-                "rows have an interval of width 0 on the side of `y`, which no factor widens. Use "
-                "vary='bias'."
+                f"`miss_rate` must be at least {curve.miss_rate[-1]:.3g}, got {miss_rate:g}, because in "
+                "this share of the rows the interval does not extend from the mean toward `y`, and no factor "
+                "changes this. Use vary='bias'."
             )
         return curve.operating_point(miss_rate=miss_rate)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._conformal.residuals import standardised_residuals
+from skuq._conformal.residuals import standardized_residuals
 from skuq._rounding import reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_finite_moments
@@ -70,7 +70,7 @@ def rows_with_uncertainty(
     dist: Distribution, y: FloatArray, weight: FloatArray | None
 ) -> RowsWithUncertainty | None:
     """Return the rows with positive spread, or None if all rows are exact; wrong point masses raise."""
-    _, std, z = standardised_residuals(dist, y)
+    _, std, z = standardized_residuals(dist, y)
     spread = std > 0
     if spread.all():
         return RowsWithUncertainty(dist, y, z, std, weight)
@@ -139,9 +139,9 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueError(
-            f"`coverage` must be so large that every central interval holds its mean, got {coverage:g}, with "
-            f"mean {mean[row]:g} outside [{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Raise "
-            "`coverage`, or use IsotonicRecalibrator."
+            "`coverage` must be so large that the central interval of each row contains the mean of the "
+            f"row, got {coverage:g}, with the mean {mean[row]:g} outside [{bounds[row, 0]:g}, "
+            f"{bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 

@@ -109,9 +109,9 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows are not distinct
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
         with np.errstate(over="ignore", under="ignore"):
-            predicted, learnt = (np.square(np.float64(unit)) * each for each in knots)
-        _check_variances(predicted, learnt, unit)
-        self.predicted_variance_, self.variance_ = predicted, learnt
+            predicted, learned = (np.square(np.float64(unit)) * each for each in knots)
+        _check_variances(predicted, learned, unit)
+        self.predicted_variance_, self.variance_ = predicted, learned
 
     def _factors(self, dist: Distribution) -> FloatArray:
         std = finite_std(dist)
@@ -122,9 +122,9 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         return np.asarray(np.exp((np.interp(place, predicted, np.log(self.variance_)) - place) / 2))
 
 
-def _check_variances(predicted: FloatArray, learnt: FloatArray, unit: float) -> None:
+def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
     """Raise unless the knots are finite and not below `tiny`, where they would lose digits."""
-    knots = np.concatenate([predicted, learnt])
+    knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"
         raise ValueError(

@@ -29,8 +29,6 @@ from skuq.regressors._members import (
 )
 from skuq.regressors._scale_model import ScaleModel, fit_scale
 
-__all__ = ["BootstrapRegressor"]
-
 _NOISE_FOLDS = 5
 """Folds for a noise model of the user."""
 
@@ -168,8 +166,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _n_tasks(self) -> int | None:
         if has_own_members(self.estimator):
@@ -335,8 +331,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], rows.sample_weight)
         scaled: FloatArray = self._noise_factor * scale
         return scaled
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _members(self, X: Any) -> MemberPredictions:
         if self.model_ is not None:

@@ -23,8 +23,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["ConformalRegressor"]
-
 
 class ConformalRegressor(BaseConformalRegressor):
     r"""Prediction intervals with guaranteed coverage, calibrated on held-out rows, for any regressor.
@@ -40,7 +38,7 @@ class ConformalRegressor(BaseConformalRegressor):
     estimator : estimator
         Any regressor; cloned. "normalized" and "cqr" need one with a predictive distribution, such as
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
-        refitted: all rows given to `fit` calibrate it, and must be new to it.
+        refitted: all rows passed to `fit` are calibration rows, and must not be its training rows.
     method : {"split", "normalized", "cqr"}, default="split"
         - "split" ranks residuals: intervals of one width.
         - "normalized" ranks residuals in units of the predicted standard deviation: the width of an interval
@@ -55,13 +53,14 @@ class ConformalRegressor(BaseConformalRegressor):
         Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
         ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of rows held out at random to calibrate. Not with ``cv`` or a FrozenEstimator.
+        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
+        FrozenEstimator.
     group_by : callable, column name or None, default=None
         Groups with a guarantee for each (Mondrian). A callable takes X of n rows and returns n labels. A
         name is a column of the DataFrame X, which is also a feature of the estimator.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
-        ValueError; "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
+        "pool" calibrates by the scores of all groups together. Only with ``group_by``.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
     density_ratio : callable or None, default=None
@@ -116,9 +115,9 @@ class ConformalRegressor(BaseConformalRegressor):
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. It is an average over
-    calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 - k), k the rank
-    above. With ``symmetric=False`` and many equal targets, rounding may leave one of them just outside its
-    bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer rows than
+    calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 - k), with k the
+    rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of them just outside
+    its bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer rows than
     c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
     *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([2]_,
@@ -200,8 +199,6 @@ class ConformalRegressor(BaseConformalRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -263,8 +260,8 @@ class ConformalRegressor(BaseConformalRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:
             raise ValueError(
-                "`fit_transform` needs folds that test every row, but `cv` is one split. Use cv=None, or "
-                "`fit` and then `transform` with new rows."
+                "`fit_transform` needs folds in which every row is tested, but `cv` is one split. Use "
+                "cv=None, or call `fit`, and then `transform` with new rows."
             )
         return super()._fit_transform(data, progress)
 
@@ -302,8 +299,6 @@ class ConformalRegressor(BaseConformalRegressor):
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

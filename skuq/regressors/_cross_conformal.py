@@ -23,8 +23,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["CROSS_METHODS", "CrossConformalRegressor"]
-
 CROSS_METHODS = {
     "cv+": {"cv"},
     "jackknife+": {"block_size"},
@@ -62,7 +60,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Number of rows predicted at a time by "jackknife+" and "jackknife+ab". Each of these rows needs memory
         proportional to the number of training rows. None chooses the block size by memory.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
+        Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Randomness of folds and resamples, and of estimators without a seed of their own. An integer makes
         all results reproducible.
@@ -74,7 +72,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
     estimator_ : estimator
         The model fitted on all rows, which predicts points.
     n_calibration_ : float
-        Number of rows that calibrate, weights counted.
+        Number of calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -154,8 +152,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         split_seed, model_seed = self._draw_seeds()
         method = self._check_method()
@@ -185,7 +181,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
             estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         warn_of_mismatch(
             find_mismatch(estimator, folds, data.X, data.y, point_predict),
-            "`predict` uses the former, the intervals use the latter",
+            "`predict` uses the model fitted to all rows, but the intervals use the folds' models",
         )
         members = fold_models(folds)
         self._conformal = CrossConformal(
@@ -222,8 +218,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
             n_estimators = 50 if self.n_estimators is None else self.n_estimators
             return bootstrap_splits(len(data), check_integer(n_estimators, "n_estimators"), seed)
         return splits_of(resolve_cv(self.cv, seed), data)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

@@ -14,16 +14,14 @@ from skuq._fitting.table_encoder import TableEncoder
 from skuq._validation import check_random_state
 from skuq.regressors._uncertainty import UncertaintyRegressor
 
-__all__ = ["default_estimators", "has_networks", "make_deep_ensemble"]
-
 
 def default_estimators(
     random_state: int | np.random.RandomState | None = None,
 ) -> list[tuple[str, Any]]:
     """Return regressors of different kinds by name, the default members of a pool.
 
-    Trees and networks are each best on different tables, by wide margins. A `MixtureRegressor` of both is
-    about as good as the better one.
+    On some tables, trees are much better than networks; on other tables, networks are much better. A
+    `MixtureRegressor` of both is about as good as the better of the two.
 
     Parameters
     ----------

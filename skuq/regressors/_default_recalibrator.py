@@ -13,8 +13,6 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
 )
 
-__all__ = ["DefaultRecalibrator"]
-
 
 class DefaultRecalibrator(BaseRecalibrator):
     """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions.
@@ -23,11 +21,6 @@ class DefaultRecalibrator(BaseRecalibrator):
     point masses, infinite standard deviations, or intervals that exclude their mean. IsotonicRecalibrator
     then replaces it; `fit` raises if it cannot reach the targets either. Quantiles with an epistemic part
     also get a factor, since a shift would lose this part.
-
-    Attributes
-    ----------
-    recalibrator_ : QuantileShiftRecalibrator, StdScalingRecalibrator or IsotonicRecalibrator
-        The fitted recalibrator.
     """
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:

@@ -21,16 +21,6 @@ from skuq._fitting.row_sets import row_mask
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "NO_GAIN",
-    "FoldGroups",
-    "RelativeErrors",
-    "fit_fold_groups",
-    "groups_among",
-    "groups_of_pairs",
-    "relative_errors",
-]
-
 Folds = list[tuple[IntArray, IntArray]]
 
 _N_PAIRED = 3

@@ -24,8 +24,6 @@ from skuq.regressors._forest.out_of_bag import OutOfBag, residual_slope
 from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 
-__all__ = ["ForestDistributionRegressor"]
-
 _FEWEST_ROWS = 3
 """With two rows, each out-of-bag error is the difference of the two targets."""
 
@@ -164,8 +162,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int:
         return 2
 
@@ -278,8 +274,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
                 helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         mean: FloatArray = self._unit * self._trees.values[self._trees.leaves(X)].mean(axis=1)

@@ -15,8 +15,6 @@ from skuq._typing import FloatArray
 from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
-__all__ = ["LeastSquaresRegressor"]
-
 _MIN_DF = 3
 """Least degrees of freedom with a finite predictive variance."""
 
@@ -109,7 +107,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         self._X_mean = weight @ data.X / total if self.fit_intercept else np.zeros(data.X.shape[1])
         self._y_mean = float(weight @ data.y / total) if self.fit_intercept else 0.0
         self._X_scale = column_scale(data.X, self._X_mean, weight)
-        design = np.sqrt(weight)[:, np.newaxis] * self._standardise(data.X)
+        design = np.sqrt(weight)[:, np.newaxis] * self._standardize(data.X)
         u, s, vt = np.linalg.svd(design, full_matrices=False)
         kept = s > np.finfo(np.float64).eps * max(design.shape) * s.max(initial=0.0)
         self._whiten = vt[kept].T / s[kept]
@@ -125,7 +123,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
                 f"{n_observations:g} observations minus {self.rank_} coefficients. Use more rows or fewer "
                 "columns."
             )
-        residual = data.y - self._location(self._standardise(data.X))
+        residual = data.y - self._location(self._standardize(data.X))
         self._unit = float(np.abs(residual).max()) or 1.0  # squares neither vanish nor overflow in this unit
         self._rss = float(weight @ np.square(residual / self._unit))
         self.noise_scale_ = self._unit * float(np.sqrt(self._rss / self.df_))
@@ -136,12 +134,12 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         """Remove each row by a rank-one update of the hat matrix and the residual sum of squares."""
         self._fit(data, progress)
         weight = data.repetitions
-        standardised = self._standardise(data.X)
-        h = self._leverage(standardised)
+        standardized = self._standardize(data.X)
+        h = self._leverage(standardized)
         kept = 1.0 - weight * h  # residual divided by the leave-one-out residual
         df = self.df_ - weight
         self._check_leave_one_out(kept, df)
-        residual = (data.y - self._location(standardised)) / self._unit
+        residual = (data.y - self._location(standardized)) / self._unit
         residual_out = residual / kept
         rss_out = np.maximum(self._rss - weight * residual * residual_out, 0.0)
         h_out = h / kept
@@ -157,8 +155,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if kept.min() < 1e-10:
             row = int(np.argmin(kept))
             raise ValueError(
-                f"row {row} has leverage 1: without it a coefficient is not determined, so it has no "
-                "leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
+                f"row {row} has leverage 1: without this row a coefficient is not determined, so the row has "
+                "no leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
                 "alone, or use a regularized model in UncertaintyRegressor."
             )
         if df.min() < _MIN_DF:
@@ -168,33 +166,33 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
             )
 
     def _predict_dist(self, X: Any) -> Distribution:
-        standardised = self._standardise(validate_data(self, X, dtype=np.float64, reset=False))
-        h = self._leverage(standardised)
+        standardized = self._standardize(validate_data(self, X, dtype=np.float64, reset=False))
+        h = self._leverage(standardized)
         return StudentT(
-            self._location(standardised),
+            self._location(standardized),
             self.noise_scale_ * np.sqrt(1.0 + h),
             self.df_,
             epistemic_scale=self.noise_scale_ * np.sqrt(h),
         )
 
     def _point(self, X: Any) -> FloatArray:
-        return self._location(self._standardise(validate_data(self, X, dtype=np.float64, reset=False)))
+        return self._location(self._standardize(validate_data(self, X, dtype=np.float64, reset=False)))
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
         check_unmasked(X, "X")
 
-    def _standardise(self, X: FloatArray) -> FloatArray:
+    def _standardize(self, X: FloatArray) -> FloatArray:
         """Center before squaring, so that a large offset loses no digits."""
-        standardised: FloatArray = (X - self._X_mean) / self._X_scale
-        return standardised
+        standardized: FloatArray = (X - self._X_mean) / self._X_scale
+        return standardized
 
-    def _location(self, standardised: FloatArray) -> FloatArray:
-        location: FloatArray = self._y_mean + standardised @ self._slope
+    def _location(self, standardized: FloatArray) -> FloatArray:
+        location: FloatArray = self._y_mean + standardized @ self._slope
         return location
 
-    def _leverage(self, standardised: FloatArray) -> FloatArray:
+    def _leverage(self, standardized: FloatArray) -> FloatArray:
         """Return x' (X'WX)^-1 x, the variance of the fitted value in units of the noise variance."""
-        whitened = standardised @ self._whiten
+        whitened = standardized @ self._whiten
         leverage: FloatArray = self._h_constant + np.einsum("ij,ij->i", whitened, whitened)
         return leverage

@@ -19,8 +19,6 @@ from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq.regressors._fold_groups import RelativeErrors
 
-__all__ = ["Location", "choose_location", "fit_location"]
-
 MOST_AVERAGED = 20
 """Largest number of folds for which "auto" may choose the mean of their models."""
 
@@ -67,9 +65,13 @@ def fit_location(
         progress.done("mean model")
         mismatch = find_mismatch(refit, folds, data.X, data.y, point_predict)
         if mismatch is None or not folds.is_partition(len(data)):
-            warn_of_mismatch(mismatch, "location='refit' predicts with the former")
+            warn_of_mismatch(
+                mismatch, "With location='refit', the model fitted to all rows predicts new rows"
+            )
             return Location("refit", (refit,), (None,))
         if warn:
-            warn_of_mismatch(mismatch, "the mean of the latter is the location, as with location='folds'")
+            warn_of_mismatch(
+                mismatch, "The mean of the folds' models is therefore the location, as with location='folds'"
+            )
     columns = folds.train_rows if is_pairwise(estimator) else (None,) * len(folds.estimators)
     return Location("folds", folds.estimators, columns)

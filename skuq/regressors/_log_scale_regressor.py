@@ -1,4 +1,4 @@
-"""The default model of the size of errors, independent of the regressor."""
+"""Default model of the logarithm of absolute residuals, for any regressor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from skuq._typing import FloatArray
-
-__all__ = ["LogScaleRegressor", "best_linear_share", "weighted_mean"]
 
 _RIDGE = 1.0
 """Regularization of standardized columns, which matters with tens of rows."""
@@ -33,13 +31,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
     Logarithms of absolute residuals have a standard deviation above 1 at any scale, so their model must
     average over many rows. Trees of four leaves find changes of the scale; the linear model follows a trend
     without steps.
-
-    Parameters
-    ----------
-    linear_share : float, default=0.5
-        Weight of the linear model, from 0 to 1. With 1 no boosting is fitted.
-    random_state : int or None, default=None
-        Seed of the bins, which are chosen on a sample of many rows.
+    With a `linear_share` of 1, no boosting is fitted. `random_state` seeds the sample for the bins.
     """
 
     def __init__(self, linear_share: float = 0.5, random_state: int | None = None) -> None:

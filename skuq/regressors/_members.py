@@ -25,14 +25,6 @@ from skuq._units import unit_of
 from skuq._validation import effective_rows
 from skuq.prediction._failures import note_fold, place_of
 
-__all__ = [
-    "MemberPredictions",
-    "fit_members",
-    "has_own_members",
-    "own_member_predictions",
-    "predict_members",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
@@ -73,7 +65,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone per seed to a bootstrap sample by weight, and predict the rows that were not drawn."""
+    """Fit one clone per seed to a weighted bootstrap sample, and predict the rows that were not drawn."""
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (

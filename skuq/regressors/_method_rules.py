@@ -22,8 +22,6 @@ from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
-__all__ = ["METHOD_RULES", "MethodRule", "is_calibrated", "method_of"]
-
 FOREST_TREES = 50
 """Least number of trees; the out-of-bag third of them predicts a row about as well as all trees."""
 
@@ -82,30 +80,30 @@ METHOD_RULES = (
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
         evidence="without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and "
-        "intervals of quantile-forest are outside the band of exact coverage on 10",
+        "the coverage of quantile-forest differs significantly from 90 % on 10 of the sets",
     ),
     MethodRule(
         method="recalibrated",
-        estimators="quantile loss, itself or as the last step of a Pipeline",
+        estimators="with a quantile loss, or a Pipeline that ends in such an estimator",
         applies=lambda estimator, _: configured_levels(estimator) is not None,
-        fits="12: 3, of 4 levels each",
-        evidence="90 % intervals of LightGBM with 11 levels cover 78 % without and 92 % with recalibration; "
-        "relative to no recalibration, CRPS 0.98 and interval score 0.87; on ten other data sets with 100 "
-        "training rows, CRPS 1.05, and coverage 91 % instead of 84 %",
+        fits="12: 3 at each of 4 levels",
+        evidence="90 % intervals of LightGBM with 11 levels cover 78 % without and 92 % with recalibration, "
+        "which multiplies the CRPS by 0.98 and the interval score by 0.87; on ten other data sets with 100 "
+        "training rows, it multiplies the CRPS by 1.05, and intervals cover 91 % instead of 84 %",
     ),
     MethodRule(
         method="forest",
-        estimators="forest or BaggingRegressor with 50 trees or more on bootstrap rows, unless ``cv`` is a "
-        "splitter, which may keep groups together or time in order",
+        estimators="forest or BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv`` is not a "
+        "splitter; a splitter may keep groups together or respect the order of time",
         applies=_is_forest,
         fits="1",
         evidence="CRPS relative to ``residual``: 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 rows",
     ),
     MethodRule(
         method="residual",
-        estimators="all others; a forest in a Pipeline, whose steps before it may be fitted to the target, "
-        "or in a search (prefer a search outside: ``GridSearchCV(UncertaintyRegressor(forest), "
-        "{'estimator__max_features': ...})``); a quantile loss inside a search, BaggingRegressor or "
+        estimators="all others. Also a forest in a Pipeline, because the other steps may use the target, "
+        "or in a search (``GridSearchCV(UncertaintyRegressor(forest), {'estimator__max_features': "
+        "...})`` is better). Also a quantile loss inside a search, BaggingRegressor or "
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
         fits="5.8",

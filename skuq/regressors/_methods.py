@@ -23,8 +23,6 @@ from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegress
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
 
-__all__ = ["EFFORTS", "METHODS", "Effort", "MethodName", "MethodOptions"]
-
 Effort = Literal["low", "standard", "high"]
 MethodName = Literal[
     "auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal"

@@ -42,8 +42,6 @@ from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
-__all__ = ["MixtureRegressor"]
-
 Folds = list[tuple[IntArray, IntArray]]
 
 
@@ -259,8 +257,6 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             raise ValueError("`weights` must have a positive sum over the members, got only zeros.")
         return np.asarray(weights / weights.sum())
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int:
         return len(self._members())
 
@@ -398,8 +394,6 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         difference, error = mean_and_error(scores - pooled[:, np.newaxis], pool.repetitions, ddof=1)
         columns = {"crps": crps, "difference": difference, "standard_error": error}
         return pd.DataFrame(columns, index=pd.Index([*self._members(), "pool"], name="forecast"))
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         used = self.weights_ > 0

@@ -27,8 +27,6 @@ from skuq.prediction._rules.quantile_estimators import (
     with_prefix,
 )
 
-__all__ = ["DEFAULT_LEVELS", "MultiQuantileRegressor", "fits_each_level"]
-
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Levels up to the bounds of the default interval, so that this interval is not extrapolated."""
 

@@ -25,8 +25,6 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._fold_groups import Folds
 
-__all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
-
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """Probabilistic regressor, recalibrated on its own out-of-fold predictions.
@@ -51,7 +49,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
         model of each fold, calibrates it on its test rows, and predicts the mixture.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
@@ -169,9 +167,11 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
         if not folds.is_partition(len(data)):  # as in time order
-            warn_of_mismatch(mismatch, "the former predicts")
+            warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
             return True
-        warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
+        warn_of_mismatch(
+            mismatch, "The mixture of the folds' models therefore predicts new rows, as with ensemble=True"
+        )
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
@@ -221,8 +221,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
         recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
         return fit_recalibrator(recalibrator, dist, data, rows)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)

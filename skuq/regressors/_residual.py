@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -47,10 +47,20 @@ from skuq.regressors._location import choose_location, fit_location
 from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
-__all__ = ["ResidualRegressor"]
-
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
+
+N_SHAPE_FOLDS = 5
+"""Largest number of folds of the conditional shape; each has one or several folds of the mean model."""
+
+
+class OutOfFold(NamedTuple):
+    """Predictions for each row by models that are not trained on it."""
+
+    loc: FloatArray
+    scale: FloatArray
+    shares: FloatArray | None
+    """Probabilities of the conditional shape, shape (n, k); None if the shape is common to all rows."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -103,7 +113,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         Folds for the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the number
         of folds from ``effort``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
@@ -252,12 +262,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 "such as KFold or GroupKFold; for time-ordered or repeated splits use RecalibratedRegressor, "
                 "which takes any splitter."
             )
-        return self._shaped(*out_of_fold)
+        return self._out_of_fold_dist(out_of_fold)
 
-    def _learn(
-        self, data: TrainingData, progress: Progress
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
-        """Fit all models; return out-of-fold location, scale and shape if each row is tested once."""
+    def _learn(self, data: TrainingData, progress: Progress) -> OutOfFold | None:
+        """Fit all models; return the out-of-fold predictions in row order if each row is tested once."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
@@ -269,7 +277,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         partition = is_partition([test for _, test in folds], len(data))
-        choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)  # raises early
+        # raises for an impossible location before any model is fitted
+        choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)
         mean_fit = cross_fit(
             estimator,
             data.X,
@@ -281,34 +290,54 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
+        # a splitter may test a row in several folds or in none: a residual belongs to a pair of row and fold
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
+        shape_folds = groups_among(groups_of_pairs(folds, len(data), N_SHAPE_FOLDS), tested, len(pairs))
+        # from here on, only pairs that the folds of the scale model test
+        rows, loc, pairs = rows[tested], loc[tested], pairs.take(tested)
+
+        self._fit_location(estimator, data, folds, mean_fit, rows, scale, progress, partition=partition)
+        self._n_residuals = data.independent_rows(rows)
+        data.warn_of_few_rows(rows)
+        self._fit_shape(pairs, loc, scale)
+        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        shares = self._fit_conditional_shape(
+            pairs, loc, scale, shape_folds, shape_seed, clusters=labels[rows]
+        )
+        if not partition:
+            return None
+        order = np.argsort(rows, kind="stable")
+        return OutOfFold(loc[order], scale[order], None if shares is None else shares[order])
+
+    # ------------------------------------------------------------------------------ location
+
+    def _fit_location(
+        self,
+        estimator: Any,
+        data: TrainingData,
+        folds: Folds,
+        mean_fit: CrossFit,
+        rows: IntArray,
+        scale: FloatArray,
+        progress: Progress,
+        *,
+        partition: bool,
+    ) -> None:
+        """Choose and fit the location, and the size of its errors relative to the out-of-fold errors."""
         relative = standardized = NO_GAIN
         if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
-            scale_by_row[rows[tested]] = scale
+            scale_by_row[rows] = scale
             relative, standardized = self._relative_errors(
                 estimator, data, folds, mean_fit, scale_by_row, progress
             )
         kind = choose_location(self.location, estimator, relative, len(folds), partition=partition)
-        named = self.location == "refit"
-        self._location = fit_location(kind, estimator, data, mean_fit, progress, warn=named)
+        warn = self.location == "refit"  # "auto" replaces a differing refit without a warning
+        self._location = fit_location(kind, estimator, data, mean_fit, progress, warn=warn)
         self.estimators_, self.location_ = list(self._location.models), self._location.kind
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
-        self._n_residuals = data.independent_rows(rows[tested])
-        data.warn_of_few_rows(rows[tested])
-        loc, of_tested = loc[tested], pairs.take(tested)
-        self._fit_shape(of_tested, loc, scale)
-        groups = groups_among(groups_of_pairs(folds, len(data), 5), tested, len(pairs))
-        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
-        shares = self._fit_conditional_shape(
-            of_tested, loc, scale, groups, shape_seed, clusters=labels[rows[tested]]
-        )
-        if not partition:
-            return None
-        order = np.argsort(rows[tested], kind="stable")
-        return loc[order], scale[order], None if shares is None else shares[order]
 
     def _relative_errors(
         self,
@@ -337,6 +366,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         )
         return raw, standardized
 
+    # --------------------------------------------------------------------------------- scale
+
     def _fit_scale(
         self,
         folds: Folds,
@@ -348,7 +379,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     ) -> tuple[IntArray, FloatArray]:
         """Fit the scale model to residuals; return the tested pairs and their out-of-fold scales."""
 
-        def groups(is_default: bool) -> Any:
+        def scale_folds(is_default: bool) -> Any:
             # half of the rows are enough for the default model; other models get all folds but one
             any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
             return groups_of_pairs(folds, n, 2 if is_default else len(folds)) or any_folds
@@ -361,7 +392,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             loc,
             estimator,
             name="scale_estimator",
-            folds=groups,
+            folds=scale_folds,
             pairwise=is_pairwise(self.estimator),
             seed=seed,
             shrink=self.shrink,
@@ -388,9 +419,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         with few_rows_reported():
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
-        self._level_map = shrunk_level_map(
-            self.shape_.level_map_, self._n_residuals
-        )  # it keeps its integrals
+        # created once, because a level map caches the integrals of its distributions
+        self._level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
 
     def _fit_conditional_shape(
         self,
@@ -432,13 +462,13 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             return Normal(loc, self._factor * scale)
         return StudentT(loc, self._factor * scale, self.df_)
 
-    def _shaped(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        if self.conditional_shape_ is not None and shares is not None:
-            return self.conditional_shape_.distribution(shares, loc, scale)
-        family = self._family(loc, scale)
+    def _out_of_fold_dist(self, of: OutOfFold) -> Distribution:
+        if self.conditional_shape_ is not None and of.shares is not None:
+            return self.conditional_shape_.distribution(of.shares, of.loc, of.scale)
+        family = self._family(of.loc, of.scale)
         return family if self.shape_ is None else self.shape_.transform(family)
 
-    def _shaped_new(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
+    def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
         """Return the distributions of new rows, wider by the uncertainty of the estimated scale and shape."""
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
@@ -447,8 +477,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         if self.shape_ is None:
             return StudentT(loc, self._factor * scale, predictive_df(n))
         return Recalibrated(self._family(loc, scale), self._level_map)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         return self._location.predict(X)
@@ -461,4 +489,4 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale = self._scale.predict(X, loc)
         shape = self.conditional_shape_
         shares = None if shape is None else shape(self._shape_inputs(X, loc, scale))
-        return loc, self._shaped_new(loc, scale, shares)
+        return loc, self._new_dist(loc, scale, shares)

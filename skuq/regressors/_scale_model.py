@@ -20,15 +20,6 @@ from skuq._typing import FloatArray, IntArray
 from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 
-__all__ = [
-    "SMALLEST_RESIDUAL",
-    "FittedScale",
-    "ScaleModel",
-    "fit_scale",
-    "log_residuals",
-    "shrunk_scale_model",
-]
-
 SMALLEST_RESIDUAL = 0.02
 """Smallest residual relative to their mean; 1 % of normal residuals are smaller. With a much smaller share,
 residuals of exactly 0, as in a tree on a zero-inflated target, would determine the scale model."""
@@ -96,9 +87,9 @@ def shrunk_scale_model(
     shrink: bool = True,
 ) -> ScaleModel:
     """Return the scale model with its predictions shrunk to their out-of-fold skill, by a linear map."""
-    centre = np.average(out_of_fold, weights=weight)
+    center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
-    spread = out_of_fold - centre
+    spread = out_of_fold - center
     variance = np.average(spread**2, weights=weight)
     slope = 0.0 if variance == 0 else float(np.average(spread * (target - level), weights=weight) / variance)
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
@@ -106,7 +97,7 @@ def shrunk_scale_model(
     bounds = (float(counted.min()), float(counted.max()))
     if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # others may raise for new rows
         model = None
-    return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)
+    return ScaleModel(model, float(level - slope * center), slope, unit, bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,26 +127,11 @@ def fit_scale(
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> FittedScale:
-    """Fit a scale model to the residuals of rows with these out-of-sample point predictions.
+    """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``.
 
-    Parameters
-    ----------
-    rows : TrainingData of n rows
-        Rows, target and weights.
-    loc : ndarray of shape (n,)
-        Point predictions of models that are not trained on the row.
-    estimator : estimator or None
-        Model of the logarithms of absolute residuals. None is `LogScaleRegressor`.
-    name : str
-        Name of the parameter ``estimator`` in errors.
-    folds : callable
-        ``folds(is_default)`` returns a splitter or pairs of rows; ``is_default`` if ``estimator`` is None.
-    pairwise : bool
-        Whether the columns of X belong to training rows.
-    seed : int
-        Seed of the default model.
-    shrink, n_jobs, on_fold : object
-        See `shrunk_scale_model` and `cross_fit`.
+    ``estimator`` models the logarithms of absolute residuals; None is `LogScaleRegressor` with ``seed``. Its
+    name in errors is ``name``. ``folds(is_default)`` returns a splitter or pairs of rows. ``pairwise`` means
+    that the columns of X belong to training rows.
     """
     target, unit = log_residuals(rows.y - loc, rows.sample_weight, positive=bool(rows.y.min() >= 0))
     features, model = None, estimator

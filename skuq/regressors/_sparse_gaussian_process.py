@@ -27,7 +27,7 @@ from skuq.distributions import Distribution, Normal
 from skuq.regressors._sparse_gp.collapsed_bound import (
     as_kernel,
     check_gpytorch,
-    maximise_bound,
+    maximize_bound,
     torch_threads,
 )
 from skuq.regressors._sparse_gp.inducing_points import (
@@ -35,8 +35,6 @@ from skuq.regressors._sparse_gp.inducing_points import (
     collapsed_posterior,
     distinct_rows,
 )
-
-__all__ = ["SparseGaussianProcessRegressor"]
 
 _FARTHEST = 1e100
 """Largest value of a column of a new row, in standard deviations, so that its square does not overflow."""
@@ -79,7 +77,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: start of the inducing points, and folds.
     verbose : int, default=0
@@ -180,8 +178,6 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -205,12 +201,12 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._check_parameters()
-        X, y, weight = self._standardise_training(data)
+        X, y, weight = self._standardize_training(data)
         rng = check_random_state(self.random_state)
         start, exact = choose_inducing_points(X, weight, self.n_inducing_points, self.init, rng)
         with torch_threads(self.torch_threads):
             self.kernel_ = as_kernel(self.kernel, X.shape[1], self.ard)
-            optimum = maximise_bound(
+            optimum = maximize_bound(
                 self.kernel_,
                 X,
                 y,
@@ -233,7 +229,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
             else math.inf
         )
 
-    def _standardise_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _standardize_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Fit the units of columns and target; return the standardized rows of positive weight."""
         weight = data.repetitions
         counted = weight > 0
@@ -247,17 +243,15 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self._y_mean = float(weight @ y / weight.sum())
         scale = float(column_scale(y[:, np.newaxis], np.array([self._y_mean]), weight)[0])
         self._y_scale = 0.0 if math.isinf(scale) else scale
-        return self._standardise(X), (y - self._y_mean) / scale, weight
+        return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
         """Return the estimator for a fold, whose weights may sum to less than its number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
-    # ---------------------------------------------------------------------------- prediction
-
     def _predict_dist(self, X: Any) -> Distribution:
-        rows = self._standardise(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = self._standardize(validate_data(self, X, dtype=np.float64, reset=False))
         with torch_threads(self.torch_threads):
             mean, spread = self._posterior.latent(self.kernel_, rows)
         return Normal(
@@ -273,9 +267,9 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         check_is_fitted(self)
         check_unmasked(X, "X")
 
-    def _standardise(self, X: FloatArray) -> FloatArray:
-        standardised: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)
-        return standardised
+    def _standardize(self, X: FloatArray) -> FloatArray:
+        standardized: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)
+        return standardized
 
 
 class _OnFold(SparseGaussianProcessRegressor):

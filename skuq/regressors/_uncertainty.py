@@ -19,8 +19,6 @@ from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
 from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, MethodOptions
 
-__all__ = ["UncertaintyRegressor"]
-
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
     """Predictive distribution for any regressor, by a suitable method.
@@ -63,7 +61,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal", an int
         requires "cv+"; the split methods take a splitter with one split.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
+        Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0
@@ -205,8 +203,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         inner = self.estimator if method == "native" else self._build(method)
         return isinstance(inner, BaseUncertaintyRegressor) and inner._is_out_of_bag()
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -236,8 +232,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
         self.estimator_ = estimator
         return dist
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the coverage guarantee of the method if it has one.

@@ -17,15 +17,6 @@ from skuq._validation import check_finite_moments, check_integer
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
-__all__ = [
-    "BaseProcess",
-    "ConstructedProcess",
-    "check_features",
-    "check_index",
-    "check_process",
-    "check_truth",
-]
-
 
 @versioned
 class BaseProcess(BaseEstimator, metaclass=ABCMeta):
@@ -85,8 +76,8 @@ def check_features(X: Any, n: int, like: Any = None) -> Any:
         )
     if like is not None and _columns(X) != _columns(like):
         raise ValueError(
-            f"`draw_X` must return the same columns in every call, got {_columns(X)} after {_columns(like)} "
-            "in the test rows."
+            f"`draw_X` must return the same columns in every call, got {_columns(X)}, but the test rows have "
+            f"{_columns(like)}."
         )
     return X
 

@@ -26,8 +26,6 @@ from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.simulation._base import BaseProcess, check_index, check_truth
 from skuq.simulation._seeds import draw_seed, target_rng
 
-__all__ = ["EstimatedProcess"]
-
 _DF, _SHAPE = 3.0, 0.1
 """Degrees of freedom of "student_t", and shape of "gamma"."""
 

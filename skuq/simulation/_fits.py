@@ -19,8 +19,6 @@ from skuq.exceptions import NoDecompositionError
 from skuq.prediction import predict_dist
 from skuq.prediction._failures import note_fold
 
-__all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
-
 TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 
@@ -46,22 +44,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of one fitted estimator for the test rows.
+    """Forecast of one fitted estimator for the test rows."""
 
-    Attributes
-    ----------
-    prediction, confidence : ndarray of shape (n, 2, k)
-        Bounds of the prediction intervals and of the confidence intervals. The latter may be None.
-    mean : ndarray of shape (n,)
-        Predicted mean; NaN for a distribution without a mean.
-    epistemic_std : ndarray of shape (n,) or None
-        Predicted standard deviation of the mean.
-    """
-
-    prediction: FloatArray
-    mean: FloatArray
-    confidence: FloatArray | None = None
-    epistemic_std: FloatArray | None = None
+    prediction: FloatArray  # bounds of the prediction intervals, shape (n, 2, k)
+    mean: FloatArray  # NaN for a distribution without a mean, shape (n,)
+    confidence: FloatArray | None = None  # bounds of the confidence intervals, shape (n, 2, k)
+    epistemic_std: FloatArray | None = None  # predicted standard deviation of the mean, shape (n,)
 
 
 def simulations_per_task(estimator: Any, X: Any) -> int:

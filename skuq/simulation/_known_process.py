@@ -14,8 +14,6 @@ from skuq.distributions import Distribution
 from skuq.simulation._base import ConstructedProcess, check_features, check_index, check_truth
 from skuq.simulation._seeds import draw_seed, feature_rng, fixed_rng, target_rng
 
-__all__ = ["KnownProcess"]
-
 
 class KnownProcess(ConstructedProcess):
     """Process with a known distribution of y given x.

@@ -12,8 +12,6 @@ from skuq._validation import check_option
 from skuq.distributions import Normal
 from skuq.simulation._known_process import KnownProcess
 
-__all__ = ["make_known_process"]
-
 
 def _cubic(X: Any) -> FloatArray:
     x = np.asarray(X, dtype=np.float64)[:, 0]

@@ -14,8 +14,6 @@ from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution
 
-__all__ = ["PointwiseCoverage"]
-
 Kind = Literal["prediction", "confidence"]
 
 _RESAMPLES_AT_ONCE = 50
@@ -136,9 +134,9 @@ class PointwiseCoverage:
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
-                    "coverage at each row needs a known distribution of y, but the process has one target "
-                    "per row. The fraction of simulations that cover a target is not a probability of "
-                    "coverage, and its Brier score is large for perfect intervals. Use `picp`, "
+                    "the coverage at each row requires the distribution of y, but the process has only one "
+                    "target per row. The share of simulations that cover one target is not a probability, "
+                    "and its Brier score is large even for perfect intervals. Use `picp`, "
                     "skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
             return self.prediction_coverages

@@ -14,8 +14,6 @@ import numpy as np
 from skuq._fitting.seeds import MAX_SEED
 from skuq._validation import check_random_state
 
-__all__ = ["draw_seed", "feature_rng", "fixed_rng", "target_rng", "training_seed"]
-
 _FEATURES, _TARGETS, _TRAINING = range(3)
 
 

@@ -21,8 +21,6 @@ from skuq.simulation._fits import Forecast, Task, fit_and_forecast, simulations_
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
-__all__ = ["simulate_coverage"]
-
 _FEW_SIMULATIONS = 30
 """Number of simulations below which a coverage of 90 % at a row has a standard error above 0.05."""
 

@@ -12,8 +12,6 @@ from skuq._validation import check_integer, check_target, check_unmasked
 from skuq.simulation._base import ConstructedProcess, check_index
 from skuq.simulation._seeds import draw_seed
 
-__all__ = ["SplitData"]
-
 
 class SplitData(ConstructedProcess):
     """Very large data set, divided into test rows and disjoint training sets.

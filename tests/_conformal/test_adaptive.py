@@ -21,6 +21,15 @@ MODELS = {
     "normalized": LeastSquaresRegressor(),
     "cqr": MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.05, 0.5, 0.95]),
 }
+# Every pair of a method, a symmetry and a window.
+PAIRS = [
+    ("split", True, False),
+    ("split", False, True),
+    ("normalized", True, True),
+    ("normalized", False, False),
+    ("cqr", True, False),
+    ("cqr", False, True),
+]
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +130,9 @@ def test_the_share_of_misses_on_every_path(models, path):
 
 
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("window", [None, 40])
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("method", MODELS)
-def test_the_share_of_misses_by_every_method(models, method, symmetric, window):
-    regressor = start(models, method, symmetric=symmetric, window=window, gamma=0.05)
+@pytest.mark.parametrize(("method", "symmetric", "windowed"), PAIRS)
+def test_the_share_of_misses_by_every_method(models, method, symmetric, windowed):
+    regressor = start(models, method, symmetric=symmetric, window=40 if windowed else None, gamma=0.05)
     assert_bound(misses(regressor, contrary, 250), 0.05)
 
 
@@ -189,11 +196,10 @@ def test_groups_and_ratios_keep_the_bound(models):
 # --------------------------------------------------------------------------------- by hand
 
 
-@pytest.mark.parametrize("window", [None, 60])
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("method", MODELS)
-def test_the_recursion_by_hand(models, method, symmetric, window):
+@pytest.mark.parametrize(("method", "symmetric", "windowed"), PAIRS)
+def test_the_recursion_by_hand(models, method, symmetric, windowed):
     """Every interval is that of the scores of its moment at the miscoverage aimed at in its moment."""
+    window = 60 if windowed else None
     regressor = start(models, method, symmetric=symmetric, gamma=0.01, window=window)
     X, y = linear_world(30, seed=5)
     X_seen, y_seen = linear_world(100, seed=2)

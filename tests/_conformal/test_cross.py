@@ -73,29 +73,29 @@ def rank(coverage, n):
     return int(np.ceil(round(coverage * (n + 1), 9)))
 
 
-def bounds_of_sums(centres, residuals, coverage, symmetric):
+def bounds_of_sums(centers, residuals, coverage, symmetric):
     """Barber et al. (2021): from the predictions (m, n) and the residual (n,) of each row's own model."""
     n = len(residuals)
     if symmetric:
         k = rank(coverage, n)
-        upper, lower = centres + np.abs(residuals), centres - np.abs(residuals)
+        upper, lower = centers + np.abs(residuals), centers - np.abs(residuals)
     else:
         k = rank((1 + coverage) / 2, n)
-        upper = lower = centres + residuals
+        upper = lower = centers + residuals
     if k > n:
-        return np.tile([-np.inf, np.inf], (len(centres), 1))
+        return np.tile([-np.inf, np.inf], (len(centers), 1))
     # the ceil((1 - alpha)(n + 1))-th smallest, and the floor(alpha (n + 1))-th smallest
     return np.sort(np.column_stack([np.sort(lower)[:, n - k], np.sort(upper)[:, k - 1]]), axis=1)
 
 
 def by_hand(X, y, X_new, splits, symmetric, estimator):
-    centres, residuals = [], []
+    centers, residuals = [], []
     for train, test in splits:
         model = clone(estimator).fit(X[train], y[train])
         residuals.extend(y[test] - model.predict(X[test]))
-        centres.extend([model.predict(X_new)] * len(test))
-    centres, residuals = np.column_stack(centres), np.array(residuals)
-    return np.stack([bounds_of_sums(centres, residuals, c, symmetric) for c in COVERAGES], axis=2)
+        centers.extend([model.predict(X_new)] * len(test))
+    centers, residuals = np.column_stack(centers), np.array(residuals)
+    return np.stack([bounds_of_sums(centers, residuals, c, symmetric) for c in COVERAGES], axis=2)
 
 
 @both_shapes
@@ -120,13 +120,13 @@ def test_the_bounds_of_the_paper_after_bootstrap(rows, aggregate, symmetric):
     splits = [(train, np.setdiff1d(np.arange(n), train)) for train in drawn]
     models = [clone(TREE).fit(X[train], y[train]) for train in drawn]
     join = getattr(np, aggregate)
-    centres, residuals = [], []
+    centers, residuals = [], []
     for i in range(n):
         without = [model for model, train in zip(models, drawn, strict=True) if i not in train]
-        centres.append(join([model.predict(X_new) for model in without], axis=0))
+        centers.append(join([model.predict(X_new) for model in without], axis=0))
         residuals.append(y[i] - join([model.predict(X[[i]])[0] for model in without]))
-    centres = np.column_stack(centres)
-    expected = [bounds_of_sums(centres, np.array(residuals), c, symmetric) for c in COVERAGES]
+    centers = np.column_stack(centers)
+    expected = [bounds_of_sums(centers, np.array(residuals), c, symmetric) for c in COVERAGES]
     found = interval(X, y, X_new, "jackknife+ab", TREE, cv=splits, aggregate=aggregate, symmetric=symmetric)
     assert_allclose(found, np.stack(expected, axis=2), rtol=1e-12)
 
@@ -232,7 +232,7 @@ class TestMapie:
         assert np.isfinite(theirs).all()
         with pytest.raises(
             ValueError,
-            match=r"rows are left out of none of 5, first row \d+\. .* With `cv`, pass more",
+            match=r"rows are in all 5 resamples, the first of them row \d+\. .* With `cv`, pass more",
         ):
             interval(X, y, X_new, "jackknife+ab", cv=cv)
 
@@ -379,12 +379,12 @@ def test_repeated_folds_count_each_row_once(rows):
     cv = RepeatedKFold(n_splits=4, n_repeats=3, random_state=0)
     model = CrossConformalRegressor(LinearRegression(), cv=cv).fit(X, y)
     assert model.n_calibration_ == pytest.approx(60)
-    centres, residuals = [], []
+    centers, residuals = [], []
     for train, test in cv.split(X):
         fitted = LinearRegression().fit(X[train], y[train])
         residuals.extend(np.abs(y[test] - fitted.predict(X[test])))
-        centres.extend([fitted.predict(X_new)] * len(test))
-    upper = np.sort(np.column_stack(centres) + np.array(residuals), axis=1)
+        centers.extend([fitted.predict(X_new)] * len(test))
+    upper = np.sort(np.column_stack(centers) + np.array(residuals), axis=1)
     # three tests count one row, so that the 55th row of 61 is the 165th test
     assert_allclose(model.predict_interval(X_new)[:, 1], upper[:, 3 * 55 - 1], rtol=1e-12)
 
@@ -601,7 +601,7 @@ def test_a_model_that_predicts_nan_raises(method):
         (
             {"method": "jackknife+ab", "n_estimators": 1},
             ValueError,
-            "left out of none of 1, .* Raise `n_estimators` to about 50",
+            "rows are in all 1 resamples, .* Raise `n_estimators` to about 50",
         ),
         (
             {"method": "jackknife+ab", "cv": ShuffleSplit(2, random_state=0)},

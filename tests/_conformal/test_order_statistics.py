@@ -23,7 +23,7 @@ SCORES = {
     "next to nothing": lambda rng, k: 1e-13 * rng.normal(size=k),
 }
 
-CENTRES = {
+CENTERS = {
     "near": lambda rng, k, m: rng.normal(size=m) + 0.1 * rng.normal(size=(k, m)),
     "apart": lambda rng, k, m: 5 * rng.normal(size=(k, m)),
     "whole numbers": lambda rng, k, m: rng.integers(0, 3, size=(k, m)).astype(float),
@@ -78,14 +78,14 @@ both_kernels = pytest.mark.parametrize("kernel", [by_fold, by_pair])
 
 @both_kernels
 @pytest.mark.parametrize("weighting", WEIGHTS)
-@pytest.mark.parametrize("centring", CENTRES)
+@pytest.mark.parametrize("centering", CENTERS)
 @pytest.mark.parametrize("scoring", SCORES)
-def test_equal_to_sorting_all_sums(kernel, scoring, centring, weighting):
+def test_equal_to_sorting_all_sums(kernel, scoring, centering, weighting):
     for seed, sizes in enumerate([(1,), (1, 2), (3, 40, 7), (90, 100, 110, 90), (400, 5, 300)]):
         rng = np.random.default_rng(seed)
         scores = [SCORES[scoring](rng, k) for k in sizes]
         weights = None if weighting == "none" else [WEIGHTS[weighting](rng, k) for k in sizes]
-        centers = CENTRES[centring](rng, len(sizes), 30)
+        centers = CENTERS[centering](rng, len(sizes), 30)
         total = sum(sizes) if weights is None else sum(map(np.sum, weights))
         targets = np.concatenate([PROBABILITIES * (total + 1), [0.0, total, total + 1]])
         expected = sort_all(centers, scores, weights, targets)
@@ -120,7 +120,7 @@ def test_what_is_found_is_one_of_the_sums(kernel):
     centers = rng.normal(size=(3, 40))
     found = kernel(centers, scores, None, PROBABILITIES * 1501)
     for column, row in zip(centers.T, found, strict=True):
-        sums = np.concatenate([centre + part for centre, part in zip(column, scores, strict=True)])
+        sums = np.concatenate([center + part for center, part in zip(column, scores, strict=True)])
         assert np.isin(row, sums).all()
 
 

@@ -1,4 +1,4 @@
-"""Standardised residuals: what counts as certain, and what is forecast where there are none."""
+"""Standardized residuals: what counts as certain, and what is forecast where there are none."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import cauchy
 from sklearn.base import clone
 
-from skuq._conformal.residuals import scores_rounded_to_cover, standardised_residuals
+from skuq._conformal.residuals import scores_rounded_to_cover, standardized_residuals
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
@@ -43,14 +43,14 @@ def agreeing_members(n=40):
 
 def test_members_that_agree_are_certain_whatever_rounding_leaves_of_their_spread():
     dist = Normal([0.0, 0.1, 3e5], [1.0, 1.4e-17, 4e-11])
-    mean, std, z = standardised_residuals(dist, np.array([2.0, 0.1 + 2.8e-17, 3e5 + 6e-11]))
+    mean, std, z = standardized_residuals(dist, np.array([2.0, 0.1 + 2.8e-17, 3e5 + 6e-11]))
     assert_array_equal(mean, dist.loc)
     assert_array_equal(std, [1.0, 0.0, 0.0])
     assert_array_equal(z, [2.0, 0.0, 0.0])
 
 
 def test_a_small_standard_deviation_around_zero_is_no_rounding():
-    assert_array_equal(standardised_residuals(Normal([0.0], [1e-200]), np.array([2e-200])).z, [2.0])
+    assert_array_equal(standardized_residuals(Normal([0.0], [1e-200]), np.array([2e-200])).z, [2.0])
 
 
 @WITH_RESIDUALS

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from skuq._conformal.scores import SCORES, AbsoluteScore, CQRScore, NormalizedScore
+from skuq._conformal.scores import SCORES, AbsoluteScore, Band, CQRScore, NormalizedScore
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.regressors import ConformalRegressor
@@ -70,6 +70,22 @@ def test_the_interval_of_its_own_score_ends_at_y(method):
     lower, upper = symmetric.invert(prediction, symmetric.score(prediction, Y, 0.9), 0.9)
     assert_allclose(np.where(PREDICTED["split"] > Y, lower, upper), Y, atol=1e-12)
     assert ((lower <= Y + 1e-12) & (upper + 1e-12 >= Y)).all()
+
+
+class ScaledCQRScore(CQRScore):
+    """Distance to the predicted interval in units of its width."""
+
+    def band(self, prediction, coverage):
+        low, high, _ = super().band(prediction, coverage)
+        return Band(low, high, high - low)
+
+
+def test_the_score_of_a_new_band_is_in_units_of_its_scale():
+    signed = ScaledCQRScore(False)
+    scores = signed.score(PREDICTED["cqr"], Y, 0.9)
+    assert_allclose(scores, np.array(DISTANCES["cqr"]) / (2 * HALF_WIDTH), atol=1e-12)
+    for bound in signed.invert(PREDICTED["cqr"], scores, 0.9):
+        assert_allclose(bound, Y, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", SCORES)

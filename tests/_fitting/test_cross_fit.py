@@ -209,7 +209,7 @@ class TestParams:
     @pytest.mark.parametrize("cv", [5, None, KFold(3), ShuffleSplit(2), [([0, 1], [2])], RepeatedKFold()])
     def test_groups_that_nothing_uses_raise(self, data, cv):
         X, y = data
-        with pytest.raises(ValueError, match=r"`groups` is given, but .* makes no use of it"):
+        with pytest.raises(ValueError, match=r"`groups` is given, but .* does not use it"):
             cross_fit(Recorder(), X, y, cv=cv, groups=np.zeros(60))
 
     def test_groups_for_a_splitter_of_another_package(self, data):

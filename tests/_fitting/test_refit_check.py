@@ -103,12 +103,12 @@ def test_boosting_that_stops_early_on_all_rows_only():
 def test_a_recalibrated_model_falls_back_to_the_mixture_of_the_folds():
     X, y = world()
     model = RecalibratedRegressor(ShrunkOnAll(), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="the mixture of the latter predicts"):
+    with pytest.warns(FoldMismatchWarning, match="The mixture of the folds' models therefore predicts"):
         model.fit(X, y)
     ensemble = RecalibratedRegressor(ShrunkOnAll(), ensemble=True, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_interval(X), ensemble.predict_interval(X))
     assert 0.86 < covered(model) < 0.94
-    with pytest.warns(FoldMismatchWarning, match="the former predicts"):
+    with pytest.warns(FoldMismatchWarning, match="The model fitted to all rows predicts new rows"):
         model.set_params(cv=TimeSeriesSplit(4)).fit(X, y)
     assert len(model.estimators_) == 1
 
@@ -116,14 +116,14 @@ def test_a_recalibrated_model_falls_back_to_the_mixture_of_the_folds():
 def test_a_pool_warns_of_a_member():
     X, y = world()
     members = [("good", LeastSquaresRegressor()), ("stops", ShrunkOnAll())]
-    with pytest.warns(FoldMismatchWarning, match="the weights are estimated from the latter.*'stops'"):
+    with pytest.warns(FoldMismatchWarning, match="folds' models of member 'stops'"):
         MixtureRegressor(members, random_state=0).fit(X, y)
 
 
 def test_cross_conformal_prediction_warns_of_the_point_prediction():
     X, y = world()
     model = CrossConformalRegressor(ShrunkOnAll(), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="`predict` uses the former, the intervals use the latter"):
+    with pytest.warns(FoldMismatchWarning, match="the intervals use the folds' models"):
         model.fit(X, y)
 
 
@@ -137,7 +137,7 @@ def test_out_of_fold_distributions_of_another_model_are_warned_of():
         def _predict_dist(self, X):
             return Normal(np.full(len(X), self.loc_), 1.0)
 
-    with pytest.warns(FoldMismatchWarning, match="`fit_transform` returns distributions of the latter"):
+    with pytest.warns(FoldMismatchWarning, match="returns distributions of the folds' models"):
         Marginal().fit_transform(X, y)
 
 

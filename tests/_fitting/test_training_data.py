@@ -229,7 +229,7 @@ def test_a_search_must_keep_a_model(wrapper, refit):
 def test_the_error_of_a_splitter_by_groups_names_the_parameter():
     X, y = linear_world(N)
     model = ResidualRegressor(Ridge(), cv=GroupKFold(3))
-    with pytest.raises(ValueError, match=r"GroupKFold splits by it. Pass `groups=...`.*metadata routing"):
+    with pytest.raises(ValueError, match=r"GroupKFold splits by groups. Pass `groups=...`.*metadata routing"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="metadata routing"):
         cross_validate(model, X, y, groups=GROUPS, cv=GroupKFold(3), error_score="raise")
@@ -237,7 +237,7 @@ def test_the_error_of_a_splitter_by_groups_names_the_parameter():
         cross_validate(model, X, y, params={"groups": GROUPS}, cv=GroupKFold(3), error_score="raise")
 
 
-STACKED = StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegressor(3))], cv=2)
+STACKED = StackingRegressor([("ridge", Ridge()), ("neighbors", KNeighborsRegressor(3))], cv=2)
 
 
 @pytest.mark.parametrize(

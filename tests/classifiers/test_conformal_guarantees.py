@@ -182,15 +182,15 @@ def test_stratified_rows_cover_as_nominal_with_every_score():
 def test_stratified_rows_cover_as_nominal_where_many_labels_are_rare(power, n, coverage):
     """Labels by Zipf's law: many occur once, and new rows have labels without training rows."""
     n_classes = 300
-    centres = np.random.default_rng(99).normal(size=(n_classes, 5)) * 4
+    centers = np.random.default_rng(99).normal(size=(n_classes, 5)) * 4
     share = np.arange(1, n_classes + 1) ** -power
     achieved = []
     for seed in range(30):
         rng = np.random.default_rng(seed)
         y = rng.choice(n_classes, size=n + 500, p=share / share.sum())
-        X = centres[y] + rng.normal(size=(n + 500, 5))
-        neighbours = KNeighborsClassifier(5, weights="distance")
-        model = ConformalClassifier(neighbours, allow_empty=True, random_state=seed).fit(X[:n], y[:n])
+        X = centers[y] + rng.normal(size=(n + 500, 5))
+        neighbors = KNeighborsClassifier(5, weights="distance")
+        model = ConformalClassifier(neighbors, allow_empty=True, random_state=seed).fit(X[:n], y[:n])
         achieved.append(contains(model.predict_set(X[n:], coverage), y[n:], model.classes_).mean())
     error = np.std(achieved) / np.sqrt(len(achieved))
     assert error < 0.01

@@ -84,8 +84,8 @@ def test_lac_has_the_unsmoothed_sets_of_crepes_row_by_row(rows, group_by, reques
         np.testing.assert_array_equal(own.predict_set(X_new, coverage), sets)
 
 
-def test_randomised_aps_does_not_include_the_last_class_as_mapie_does_by_default(digits):
-    """MAPIE calibrates randomised scores and predicts sets with the crossing class: above 99 % for 90 %."""
+def test_randomized_aps_does_not_include_the_last_class_as_mapie_does_by_default(digits):
+    """MAPIE calibrates randomized scores and predicts sets with the crossing class: above 99 % for 90 %."""
     model, X, y, X_new, y_new = digits
     options = {"method": "aps", "randomized": True, "allow_empty": True, "random_state": 0}
     own = ConformalClassifier(FrozenEstimator(model), **options).fit(X, y)

@@ -66,7 +66,7 @@ def test_weights_reach_the_last_step_of_a_pipeline():
 def test_weights_for_a_classifier_that_takes_none_are_an_error():
     from sklearn.neighbors import KNeighborsClassifier
 
-    with pytest.raises(ValueError, match="KNeighborsClassifier takes none"):
+    with pytest.raises(ValueError, match="`fit` of KNeighborsClassifier does not accept"):
         ConformalClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=np.ones(len(X)))
 
 

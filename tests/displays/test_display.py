@@ -11,13 +11,14 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross_validate
 
 from skuq import displays
-from skuq.displays._display import Display, Fold, folds_of_cv
+from skuq.displays._display import Display, Fold
 from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
 
-ALL = [getattr(displays, name) for name in displays.__all__ if issubclass(getattr(displays, name), Display)]
+EVERY = [getattr(displays, name) for name in displays.__all__]
+ALL = [display for display in EVERY if issubclass(display, Display) and not display._of_classes]
 OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
 every = pytest.mark.parametrize("display", ALL, ids=lambda display: display.__name__)
 of_curves = pytest.mark.parametrize("display", [getattr(displays, f"{name}Display") for name in OF_CURVES])
@@ -128,8 +129,8 @@ def test_a_note_in_the_legend_has_brackets_only_beside_a_name(display, rows):
 @every
 def test_unknown_keywords_and_styles(display, rows):
     loc, scale, y = rows
-    with pytest.raises(TypeError, match="colour"):
-        display.from_predictions(y, (loc, scale), colour="red")
+    with pytest.raises(TypeError, match="color"):
+        display.from_predictions(y, (loc, scale), color="red")
     with pytest.raises(TypeError, match="`line_kwargs` must be a dictionary"):
         display.from_predictions(y, (loc, scale), line_kwargs="red")
 
@@ -169,7 +170,7 @@ def test_a_cross_validation_gives_a_curve_a_fold(display, data, cv_results):
 
 
 @of_curves
-def test_models_on_one_axes_differ_in_colour_and_share_references(display, data, cv_results):
+def test_models_on_one_axes_differ_in_color_and_share_references(display, data, cv_results):
     X, y = data
     model = cv_results["estimator"][0]
     first = display.from_estimator(model, X, y, name="a")
@@ -206,7 +207,7 @@ def test_weights_are_those_of_the_tested_rows(display, data):
     X, y = data[0][:900], data[1][:900]
     weight = np.arange(900) % 2 + 1.0
     splits = [(np.arange(300), np.arange(300, 600)), (np.arange(300, 600), np.arange(600, 900))]
-    folds = folds_of_cv(validate(X, y, splits), X, y, weight)
+    folds = display._folds_of_cv(validate(X, y, splits), X, y, weight, {})
     assert [fold.sample_weight.sum() for fold in folds] == [450.0, 450.0]
     drawn = display.from_cv_results(validate(X, y, splits), X, y, sample_weight=weight)
     drawn.figure_.canvas.draw()
@@ -219,7 +220,7 @@ def test_weights_are_those_of_the_tested_rows(display, data):
 def test_folds_are_read_from_any_splitter(cv, tested, data):
     X, y = data
     frame = pd.DataFrame(X, columns=["a", "b"])
-    folds = folds_of_cv(validate(frame, y, cv), frame, pd.Series(y), None)
+    folds = ALL[0]._folds_of_cv(validate(frame, y, cv), frame, pd.Series(y), None, {})
     assert all(isinstance(fold, Fold) for fold in folds)
     assert sum(len(fold.y_true) for fold in folds) == tested
     assert_array_equal(folds[0].y_true, y[folds[0].rows])

@@ -11,7 +11,7 @@ from skuq.displays._drawing import (
     choose_rows,
     draw_diagonal,
     draw_legend,
-    next_colour,
+    next_color,
     percent,
     rows_that_count,
     with_unit,
@@ -35,15 +35,15 @@ def test_percentages_read_well(share, text):
     assert percent(share) == text
 
 
-def test_the_next_colour_counts_models_not_lines():
+def test_the_next_color_counts_models_not_lines():
     _, ax = plt.subplots()
-    first = next_colour(ax)
+    first = next_color(ax)
     ax.plot([0, 1], [0, 1], gid=CURVE)
     ax.plot([0, 1], [0, 2])
-    second = next_colour(ax)
+    second = next_color(ax)
     assert first != second
     ax.axvline(0.5)
-    assert next_colour(ax) == second
+    assert next_color(ax) == second
 
 
 def test_the_diagonal_is_drawn_once_and_does_not_move_the_limits():
@@ -56,7 +56,7 @@ def test_the_diagonal_is_drawn_once_and_does_not_move_the_limits():
     assert ax.get_xlim()[0] > 4
 
 
-def test_the_legend_has_models_first_and_gives_shared_entries_no_colour_of_a_model():
+def test_the_legend_has_models_first_and_gives_shared_entries_no_color_of_a_model():
     _, ax = plt.subplots()
     ax.scatter([0], [0], edgecolor="blue", facecolor="white", alpha=0.3, label="mark", gid=REFERENCE)
     ax.plot([0], [0], color="red", label="own", gid=REFERENCE)

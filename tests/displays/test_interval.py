@@ -28,8 +28,8 @@ def test_rows_are_sorted(rows, sort_by):
     key = {"observed": y, "predicted": loc, "width": scale}[sort_by]
     assert (np.diff(key[display.rows_]) >= 0).all()
     assert_array_equal(np.sort(key)[[0, -1]], key[display.rows_[[0, -1]]])
-    centre = loc if sort_by == "width" else np.zeros(len(loc))
-    assert_array_equal(display.scatter_.get_offsets()[:, 1], (y - centre)[display.rows_])
+    center = loc if sort_by == "width" else np.zeros(len(loc))
+    assert_array_equal(display.scatter_.get_offsets()[:, 1], (y - center)[display.rows_])
     assert ("minus prediction" in display.ax_.get_ylabel()) is (sort_by == "width")
 
 

@@ -168,7 +168,7 @@ def test_styles_axes_and_names():
         ({"bin_width": 0}, ValueError, "`bin_width`"),
         ({"ax": 3}, TypeError, "`ax` must be a matplotlib Axes"),
         ({"line_kwargs": 3}, TypeError, "`line_kwargs` must be a dictionary"),
-        ({"colour": "red"}, TypeError, "colour"),
+        ({"color": "red"}, TypeError, "color"),
     ],
 )
 def test_bad_options(options, error, match):

@@ -8,7 +8,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import ShuffleSplit, cross_validate
 
 from skuq.displays import PredictionBandDisplay
-from skuq.displays._prediction_band import neighbours
+from skuq.displays._prediction_band import neighbors
 from skuq.distributions import Normal
 
 
@@ -80,14 +80,14 @@ def test_from_estimator_over_a_feature(rows, feature, label):
 
 def test_rows_at_one_place_stay_together():
     places = np.array([1.0] * 2 + [3.0] * 50 + [7.0] * 30 + [8.0, 9.0, 9.5] + [10.0] * 15)
-    groups = neighbours(places, np.arange(100), 10)
+    groups = neighbors(places, np.arange(100), 10)
     assert_array_equal(np.concatenate(groups), np.arange(100))
     assert all(len(rows) >= 5 for rows in groups)
     for earlier, later in pairwise(groups):
         assert places[earlier[-1]] < places[later[0]]
     assert len(groups) > 2
-    assert len(neighbours(np.zeros(50), np.arange(50), 10)) == 1
-    even = neighbours(np.arange(100.0), np.arange(100), 10)
+    assert len(neighbors(np.zeros(50), np.arange(50), 10)) == 1
+    even = neighbors(np.arange(100.0), np.arange(100), 10)
     assert [len(rows) for rows in even] == [10] * 10
 
 

@@ -43,7 +43,7 @@ def test_intervals_hold_with_the_probability_they_state():
     assert 0.88 < np.mean((lower <= 3.0) & (upper >= 3.0)) < 0.92
 
 
-def test_intervals_are_drawn_around_the_points_in_their_colour(rows):
+def test_intervals_are_drawn_around_the_points_in_their_color(rows):
     loc, scale, y = rows
     display = draw(y, (loc, scale), n_bins=5, interval_coverage=0.8)
     segments = np.array(display.intervals_.get_segments())

@@ -395,7 +395,7 @@ def test_nothing_of_size_rows_by_scores_is_built(symmetric):
 
 
 def test_a_crowd_of_scores_on_one_number_is_counted():
-    """Where loc is so large that many scores give one value of y, the standardised y misleads."""
+    """Where loc is so large that many scores give one value of y, the standardized y misleads."""
     values = np.sort(np.random.default_rng(0).normal(size=1000))
     loc, scale = np.array([1e12, -1e12, 1.0, 1e300]), np.array([1e-3, 1e-5, 1e-17, 1e-300])
     for y in (loc, np.nextafter(loc, -np.inf), loc + scale, loc - 3 * scale):

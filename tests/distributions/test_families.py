@@ -79,7 +79,7 @@ def test_student_with_heavy_tails():
     with pytest.raises(ValueError, match="mean only for `df` above 1, got 1 at row 0"):
         cauchy.mean()
     np.testing.assert_array_equal(StudentT(0.0, 1.0, 1.5).std(), np.inf)
-    # CRPS of the standard Cauchy distribution at its centre: int F^2 + (1 - F)^2 = 2 log(2) / pi
+    # CRPS of the standard Cauchy distribution at its center: int F^2 + (1 - F)^2 = 2 log(2) / pi
     np.testing.assert_allclose(cauchy.crps(0.0)[0], 2 * np.log(2) / np.pi, rtol=1e-9)
     np.testing.assert_array_equal(StudentT(0.0, 1.0, 0.4).crps(0.0), np.inf)
 
@@ -206,7 +206,7 @@ def test_transformed_point_masses_find_their_direction():
 
 
 @pytest.mark.parametrize("func", [np.exp, np.sinh])
-def test_transformed_heavy_tails_are_winsorised(func):
+def test_transformed_heavy_tails_are_winsorized(func):
     inverse = {np.exp: np.log, np.sinh: np.arcsinh}[func]
     dist = Transformed(StudentT([0.0, 0.1], [0.2, 0.3], 6.0), func, inverse)
     levels = 1e-6 * np.exp(np.linspace(0, np.log(0.5e6), 200_001))  # from 1e-6 to the median
@@ -233,7 +233,7 @@ def test_transformed_refuses_what_is_no_monotone_elementwise_map():
     base = Normal([0.0, 1.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="`func` must be defined at all values"):
         Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
-    with pytest.raises(ValueError, match="monotone in one direction"):
+    with pytest.raises(ValueError, match="increasing or decreasing for all rows"):
         Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
     with pytest.raises(ValueError, match="elementwise"):
         Transformed(base, lambda x: x[:1], lambda x: x)
@@ -444,7 +444,7 @@ BAD = [
     (lambda: Recalibrated(Normal(0.0, 1.0), np.sqrt), TypeError, "`level_map` must be a LevelMap"),
     (lambda: Recalibrated(3, LevelMap([0.5], [0.5])), TypeError, "`base` must be a Distribution"),
     (lambda: ScipyDistribution(stats.gamma), TypeError, "`frozen` must be a frozen scipy.stats distribution"),
-    (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy refuses gamma.* at row 1"),
+    (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy rejects gamma.* at row 1"),
     (lambda: ScipyDistribution(stats.norm(0, np.ones((2, 2)))), ValueError, r"got shape \(2, 2\)"),
     (lambda: Concatenated([Normal(0.0, 1.0)], [1]), ValueError, "`order` must hold rows from 0 to 0"),
     (lambda: Concatenated([Normal(0.0, 1.0)], []), ValueError, "`order` must be a non-empty"),
@@ -570,7 +570,7 @@ def test_discrete_distributions_are_integrated_exactly():
     np.testing.assert_allclose(Recalibrated(coin, bent).mean(), expected.mean())
 
 
-def test_discrete_rows_do_not_depend_on_their_neighbours():
+def test_discrete_rows_do_not_depend_on_their_neighbors():
     level_map = LevelMap([0.2, 0.7], [0.1, 0.8])
     both = Recalibrated(ScipyDistribution(stats.poisson([3.0, 1e6])), level_map)
     np.testing.assert_array_equal(both.crps([2.0, 1e6])[:1], both[:1].crps([2.0]))

@@ -150,7 +150,7 @@ def test_moments_are_those_of_the_quantile_function(dist):
 def test_crps_is_the_integral_it_is_defined_by(dist):
     y = dist.ppf(np.linspace(0.002, 0.998, N)) + 0.05
     score = dist.crps(y)
-    for row in (0, 3, 6):
+    for row in (0, 4):  # of the families with point masses, one and none
         assert score[row] == pytest.approx(by_quadrature(dist, row, y[row]), rel=2e-6, abs=1e-8)
 
 
@@ -186,7 +186,19 @@ def test_pickle_and_copy_keep_everything(dist):
         same(dist, twin)
 
 
-@pytest.mark.parametrize(("left", "right"), itertools.combinations_with_replacement(ALL, 2))
+def pairs():
+    """Return one pair of names for every two classes, and neighbors, so that each name takes part."""
+    chosen = dict.fromkeys([*zip(ALL, ALL, strict=True), *itertools.pairwise(ALL)])
+    classes = {tuple(type(ALL[name]) for name in pair) for pair in chosen}
+    for pair in itertools.combinations(ALL, 2):
+        both = tuple(type(ALL[name]) for name in pair)
+        if both not in classes and both[::-1] not in classes:
+            classes.add(both)
+            chosen[pair] = None
+    return list(chosen)
+
+
+@pytest.mark.parametrize(("left", "right"), pairs())
 def test_concat_and_mixture_work_for_every_pair(left, right):
     dist, right = ALL[left], ALL[right]
     stacked = concat([dist, right])
@@ -232,7 +244,7 @@ def test_affine_moves_everything(dist):
 def test_samples_follow_the_distribution(dist):
     draws = dist.sample(1500, random_state=0)
     assert draws.shape == (N, 1500)
-    np.testing.assert_array_equal(draws, dist.sample(1500, random_state=0))
+    np.testing.assert_array_equal(dist.sample(9, random_state=1), dist.sample(9, random_state=1))
     y = dist.ppf(0.5) + 0.02
     share = (draws <= y[:, np.newaxis]).mean(axis=1)
     np.testing.assert_allclose(share, dist.cdf(y), atol=0.06)

@@ -130,8 +130,12 @@ def check(first, second, seed, rtol):
     assert_allclose(pool.crps(y)[row], by_definition(pool, row, y[row]), rtol=rtol)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("one", "other"), combinations_with_replacement(families(0)[0], 2))
+def pairs_with_a_seed(names):
+    """Return all pairs of the names, and one of three seeds for each."""
+    return [(*pair, k % 3) for k, pair in enumerate(combinations_with_replacement(names, 2))]
+
+
+@pytest.mark.parametrize(("one", "other", "seed"), pairs_with_a_seed(families(0)[0]))
 def test_pools_with_closed_distances(one, other, seed):
     closed, _ = families(seed)
     smooth_and_lines = {one, other} & {"normal", "normal mixture"} and "quantiles" in one + other
@@ -139,18 +143,16 @@ def test_pools_with_closed_distances(one, other, seed):
     check(closed[one], closed[other], seed, 2e-8 if smooth_and_lines else 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("one", "other"), combinations_with_replacement(families(0)[1], 2))
+@pytest.mark.parametrize(("one", "other", "seed"), pairs_with_a_seed(families(0)[1]))
 def test_pools_with_tabulated_members(one, other, seed):
     _, tabulated = families(seed)
     check(tabulated[one], tabulated[other], seed, 1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_pools_of_many_families_with_weights_per_row(seed):
-    closed, tabulated = families(seed)
+def test_pools_of_many_families_with_weights_per_row():
+    closed, tabulated = families(0)
     parts = [*closed.values(), *tabulated.values()]
-    weights = np.random.default_rng(seed).random((N, len(parts)))
+    weights = np.random.default_rng(0).random((N, len(parts)))
     weights[0, ::2] = 0.0
     pool = Mixture([Mixture(parts[:6], weights[:, :6]), *parts[6:]], weights[:, 5:])
     y = np.linspace(-2, 2, N)
@@ -168,7 +170,7 @@ def test_many_smooth_members_take_one_integral_where_scales_are_alike(widest, mo
     distances = count_calls(monkeypatch, cramer, "leaf_distance")
     scores = pool.crps(loc[:, 3])
     assert len(distances) == (0 if widest == 1 else 78)
-    assert_allclose(scores, [by_definition(pool, row, loc[row, 3]) for row in range(4)], rtol=3e-8)
+    assert_allclose(scores[:2], [by_definition(pool, row, loc[row, 3]) for row in range(2)], rtol=3e-8)
 
 
 def test_a_row_of_point_masses_among_many_members():

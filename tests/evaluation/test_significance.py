@@ -366,14 +366,18 @@ def test_a_model_does_not_differ_from_itself(pair):
 
 @pytest.mark.parametrize("name", ["crps", "ence"])
 def test_the_level_is_kept(name):
-    """Forecasts that are alike in distribution differ significantly as often as the nominal level."""
+    """Forecasts that are alike in distribution differ significantly as often as the nominal level.
+
+    39 permutations give p-values in steps of 1 / 40, small beside 1.63 / sqrt(120) = 0.15, the distance from
+    the uniform distribution that is found.
+    """
     rng = np.random.default_rng(0)
     p_values = []
     for _ in range(120):
         y = rng.normal(size=30)
         a, b = (Normal(0.5 * rng.normal(size=30), 0.7 + 0.6 * rng.random(30)) for _ in range(2))
         p_values.append(
-            paired_permutation_test(y, a, b, name, n_permutations=99, random_state=rng_of(rng)).p_value
+            paired_permutation_test(y, a, b, name, n_permutations=39, random_state=rng_of(rng)).p_value
         )
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
     assert np.mean(np.array(p_values) <= 0.1) < 0.18
@@ -431,7 +435,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows():
     [
         ({"metric": "crsp"}, ValueError, "`metric` must be a metric of skuq, got 'crsp'"),
         ({"metric": 3.0}, TypeError, "`metric` must be a name or a function"),
-        ({"options": {"level": 0.5}}, TypeError, "`options` of 'crps' must be among its own"),
+        ({"options": {"level": 0.5}}, TypeError, "`options` of 'crps' must be options of this metric"),
         ({"confidence": 95}, ValueError, "`confidence` must lie strictly between 0 and 1"),
         ({"n_resamples": 1}, ValueError, "`n_resamples` must be at least 2"),
         ({"method": "studentized"}, ValueError, "`method` must be one of"),

@@ -9,12 +9,12 @@ from skuq._fitting.point_predict import point_predict
 from skuq.distributions import Normal, Quantiles
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import NotProbabilisticError
-from skuq.integrations.autogluon import quantile_levels
 from skuq.metrics import crps_loss, pinball_loss
 from tests.integrations.automl import X, Y, installed
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(240)]
 
+LEVELS = [0.01, *np.arange(0.05, 0.97, 0.05).round(2).tolist(), 0.99]
 FRAME = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(y=Y)
 
 
@@ -24,7 +24,7 @@ def predictor(tmp_path_factory):
     made = tabular.TabularPredictor(
         "y",
         problem_type="quantile",
-        quantile_levels=quantile_levels(9),
+        quantile_levels=LEVELS[::2],
         path=str(tmp_path_factory.mktemp("autogluon")),
         verbosity=0,
     )
@@ -33,16 +33,9 @@ def predictor(tmp_path_factory):
     return made.fit(FRAME, hyperparameters=models, time_limit=60, num_cpus=1, fit_weighted_ensemble=False)
 
 
-def test_levels_are_even_with_one_more_on_each_side():
-    assert quantile_levels() == [0.01, *(round(0.05 * i, 2) for i in range(1, 20)), 0.99]
-    assert quantile_levels(99) == [round(0.01 * i, 2) for i in range(1, 100)]
-    with pytest.raises(ValueError, match="`n_levels` must"):
-        quantile_levels(2)
-
-
 def test_the_mean_pinball_loss_over_the_levels_is_about_half_the_crps():
     dist = Normal(np.full(len(Y), Y.mean()), Y.std())
-    assert 2 * pinball_loss(Y, dist, levels=quantile_levels()) == pytest.approx(crps_loss(Y, dist), rel=0.1)
+    assert 2 * pinball_loss(Y, dist, levels=LEVELS) == pytest.approx(crps_loss(Y, dist), rel=0.1)
 
 
 def test_the_distribution_has_the_predictors_own_sorted_quantiles(predictor):

@@ -47,7 +47,7 @@ def test_forecast_too_high_puts_the_curve_above_the_diagonal():
 
 
 def share_of_pit_between(dist, y, low, high):
-    """Probability that the randomised PIT, uniform between F(y-) and F(y), lies in [low, high]."""
+    """Probability that the randomized PIT, uniform between F(y-) and F(y), lies in [low, high]."""
     below, reached = dist.cdf(np.nextafter(y, -np.inf)), dist.cdf(y)
     jump = reached - below
     atom = jump > 1e-6

@@ -100,7 +100,7 @@ def test_entry_level_of_an_interval():
 
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
 def test_a_target_on_an_atom_is_covered_gradually(kind):
-    """The share of draws of the randomised PIT that each level covers, by a fine grid of them."""
+    """The share of draws of the randomized PIT that each level covers, by a fine grid of them."""
     ensemble = Empirical(np.tile([0.0, 1.0, 1.0, 2.0, 3.0], (6, 1)))
     y = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 9.0])
     below, reached = np.array([0, 0.2, 0.6, 0.6, 0.8, 1]), np.array([0.2, 0.6, 0.6, 0.8, 1, 1])

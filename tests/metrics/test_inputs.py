@@ -196,7 +196,7 @@ def test_few_rows_and_constant_targets_give_a_number(spec, n, few_rows):
 @pytest.mark.parametrize("n", [1, 2000])
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
 def test_the_smallest_scale_there_is(n, kind, few_rows):
-    """Standardised errors are infinite then, which is no reason to warn."""
+    """Standardized errors are infinite then, which is no reason to warn."""
     y, dist = np.ones(n), Normal(np.zeros(n), np.full(n, 5e-324))
     assert mean_absolute_calibration_error(y, dist, kind=kind) == pytest.approx(0.5)
     assert pinball_loss(y, dist) == pytest.approx(0.5)

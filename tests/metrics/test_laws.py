@@ -228,16 +228,15 @@ def test_the_record_is_complete_and_documented(spec):
     assert spec.source
     assert spec.function.__module__.startswith("skuq.metrics.")
     document = inspect.getdoc(spec.function)
-    assert "proper" in document  # that it is, or why it is not
-    assert ">>>" in document
+    assert "proper" in document, "the docstring must say whether the metric is proper"
+    assert ">>>" in document, "the docstring must have an example"
     second = document.split("\n\n")[1]
-    assert second.startswith(
-        {"lower": "The smaller the better", "higher": "The larger the better"}.get(
-            spec.direction, ("The smaller", "Neither")
-        )
+    opening = {"lower": "The smaller the better", "higher": "The larger the better"}.get(
+        spec.direction, ("The smaller", "Neither")
     )
+    assert second.startswith(opening), f"the second paragraph of the docstring must begin with {opening!r}"
     suffix = spec.function.__name__.rsplit("_", 1)[-1]
-    assert suffix not in {"loss", "error"} or spec.direction == "lower"
+    assert suffix not in {"loss", "error"} or spec.direction == "lower", "losses and errors are to be small"
     # The share of labels in their set has the name that MAPIE gives it; sets of all classes have the largest.
     assert suffix != "score" or spec.direction == ("higher" if spec.abbreviation != "set_coverage" else None)
     if isinstance(spec.optimum, str):

@@ -75,7 +75,7 @@ def test_quantile_calibration_by_hand(forecast, family):
 
 
 def test_normal_intervals_are_the_chi_square_of_the_paper(forecast):
-    """Eq. 21-22: the squared standardised error against the quantile of chi square with one degree."""
+    """Eq. 21-22: the squared standardized error against the quantile of chi square with one degree."""
     y, dist = forecast
     error = (y - dist.loc) ** 2 / dist.scale**2
     expected = abs(np.mean(error <= stats.chi2.ppf(0.8, df=1)) - 0.8)

@@ -155,13 +155,13 @@ def test_scorers_need_a_name():
 
 def test_options_are_checked_when_the_scorer_is_made():
     with pytest.raises(
-        TypeError, match=r"`options` of 'crps' must be among its own \(estimator\), got 'coverage'"
+        TypeError, match=r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'"
     ):
         make_scorer("crps", coverage=0.5)
     with pytest.raises(TypeError, match="got 'sample_weight'"):
         make_scorer("crps", sample_weight=np.ones(3))
     with pytest.raises(TypeError, match="`metric` must be callable as"):
-        make_scorer(own_metric, greater_is_better=False, colour="red")
+        make_scorer(own_metric, greater_is_better=False, color="red")
 
 
 # --------------------------------------------------------------------------------- make_scorer

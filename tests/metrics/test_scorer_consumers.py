@@ -36,8 +36,17 @@ X, Y = make_regression(n_samples=80, n_features=4, n_informative=2, noise=10.0, 
 WEIGHT = np.random.default_rng(0).integers(1, 4, size=80)
 GROUPS = np.arange(80) // 4
 
-every_scorer = pytest.mark.parametrize("name", NAMES)
-every_shape = pytest.mark.parametrize("shape", ["bare", "pipeline"])
+SHAPES = ["bare", "pipeline"]
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+def in_one_shape(names):
+    """Give each name one shape in turn: all scorers predict by one function."""
+    pairs = [(name, SHAPES[k % 2]) for k, name in enumerate(names)]
+    return pytest.mark.parametrize(("name", "shape"), pairs)
+
+
+every_scorer_in_one_shape = in_one_shape(NAMES)
 
 
 def model_of(shape):
@@ -54,8 +63,7 @@ def check(values, shape=None):
         assert values.shape == shape
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_cross_val_score(name, shape):
     model, _ = model_of(shape)
     check(cross_val_score(model, X, Y, scoring=get_scorer(name), cv=3, error_score="raise"), (3,))
@@ -87,8 +95,7 @@ def test_cross_validate_in_processes_and_threads(shape):
             np.testing.assert_array_equal(result[f"test_{name}"], expected[f"test_{name}"])
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_grid_search(name, shape):
     model, parameter = model_of(shape)
     search = GridSearchCV(
@@ -125,8 +132,7 @@ def test_nested_grid_search(name, shape):
     assert len(predict_dist(outer, X)) == 80
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_halving_grid_search(name, shape):
     model, parameter = model_of(shape)
     search = HalvingGridSearchCV(
@@ -149,8 +155,7 @@ def test_randomized_search(shape):
     check([search.fit(X, Y).cv_results_[f"mean_test_{name}"] for name in NAMES])
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_learning_curve(name, shape):
     model, _ = model_of(shape)
     _, train, test = learning_curve(
@@ -170,8 +175,7 @@ def test_learning_curve_display(shape):
     assert "crps" in display.ax_.get_ylabel().lower()
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_validation_curve(name, shape):
     model, parameter = model_of(shape)
     train, test = validation_curve(
@@ -187,8 +191,7 @@ def test_validation_curve(name, shape):
     check([train, test], (2, 2, 3))
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_permutation_importance(name, shape):
     model, _ = model_of(shape)
     result = permutation_importance(
@@ -219,8 +222,7 @@ def test_permutation_test_score(shape):
     assert p_value == pytest.approx(0.1)
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_rfecv(name, shape):
     model, _ = model_of(shape)
     getter = "auto" if shape == "bare" else "named_steps.bayesianridge.coef_"
@@ -242,8 +244,7 @@ def test_sequential_feature_selector(name, shape):
         np.testing.assert_array_equal(selector.get_support(), informative)
 
 
-@every_shape
-@pytest.mark.parametrize("name", DIRECTED)
+@in_one_shape(DIRECTED)
 def test_optuna_search(name, shape):
     pytest.importorskip("optuna_integration")
     import optuna
@@ -272,8 +273,7 @@ def test_optuna_search(name, shape):
 # ----------------------------------------------------------------------- weights and routing
 
 
-@every_shape
-@every_scorer
+@every_scorer_in_one_shape
 def test_routed_weights_reach_the_metric(name, shape):
     model, _ = model_of(shape)
     step = model if shape == "bare" else model[-1]

@@ -89,7 +89,7 @@ def test_constant_training_targets(forecast):
     assert crps_skill_score(y, dist, y_train=[1.0, 1.0]) == pytest.approx(
         1 - crps_loss(y, dist) / np.mean(np.abs(y - 1))
     )
-    with pytest.raises(ValueError, match="`y_train` must vary to have a density, got 1 in every row"):
+    with pytest.raises(ValueError, match="`y_train` must contain different values, got 1 in every row"):
         mean_standardized_log_loss(y, dist, y_train=[1.0, 1.0])
     with pytest.raises(NoDensityError):
         mean_standardized_log_loss(y, dist, reference=Normal([1.0], [0.0]))
@@ -132,7 +132,7 @@ def test_scorers_are_made_with_the_reference_and_not_ready(name):
     assert not {name, f"neg_{name}"} & set(get_scorer_names())
     with pytest.raises(
         ValueError,
-        match=rf"a ready-made scorer, got .* Use make_scorer\('{name}', y_train=...\) or "
+        match=rf"a predefined scorer, got .* Use make_scorer\('{name}', y_train=...\) or "
         rf"make_scorer\('{name}', reference=...\)",
     ):
         get_scorer(name)

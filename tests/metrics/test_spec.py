@@ -135,7 +135,7 @@ def registry(monkeypatch):
 
 
 def test_the_order_lists_every_metric():
-    assert list(all_specs()) == list(ORDER)
+    assert list(all_specs()) == list(ORDER), "add the abbreviation to ORDER in skuq/metrics/_spec.py"
 
 
 def test_the_order_does_not_depend_on_the_order_of_definition(monkeypatch):
@@ -182,7 +182,7 @@ def test_a_metric_with_a_required_option_has_no_ready_made_scorer(registry):
 
     assert "skill" not in skuq.metrics.get_scorer_names()
     with pytest.raises(
-        ValueError, match=r"a ready-made scorer, got 'skill'. Use make_scorer\('skill', y_train=...\)"
+        ValueError, match=r"a predefined scorer, got 'skill'. Use make_scorer\('skill', y_train=...\)"
     ):
         skuq.metrics.get_scorer("skill")
     with pytest.raises(TypeError, match="`options` of 'skill' must include 'y_train'"):

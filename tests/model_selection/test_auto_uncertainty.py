@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import fields, replace
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from skuq.model_selection._auto.parzen import content_of
 from skuq.model_selection._auto.space import Base, Deferred, Space, Values
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor, _default_estimators
+from tests.estimator_checks import checks_of_settings
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(160, 3))
@@ -43,22 +45,31 @@ Y = X[:, 0] + np.abs(X[:, 1]) + 0.3 * RNG.normal(size=160)
 SPACE = {
     "estimators": {
         "bayes": {"estimator": BayesianRidge(), "methods": ["native"]},
-        "ridge": {"estimator": Ridge(), "params": {"alpha": loguniform(1e-3, 1e3)}},
+        "ridge": {
+            "estimator": Ridge(),
+            "methods": ["conformal"],
+            "params": {"alpha": loguniform(1e-3, 1e3)},
+        },
         "forest": {
-            "estimator": RandomForestRegressor(50),
+            "estimator": RandomForestRegressor(20),
             "methods": ["forest"],
             "params": {"min_samples_leaf": [1, 5, 20]},
         },
     },
     "recalibrators": {"none": None, "isotonic": IsotonicRecalibrator()},
 }
+WITHOUT_RIDGE = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "forest")}}
 TINY = {"estimators": {"bayes": {"estimator": BayesianRidge(), "methods": ["native"]}}}
-ENGINES = [
-    "halving",
-    pytest.param(
-        "optuna", marks=pytest.mark.skipif(_auto_candidates.import_optuna() is None, reason="needs Optuna")
-    ),
-]
+needs_optuna = pytest.mark.skipif(_auto_candidates.import_optuna() is None, reason="needs Optuna")
+ENGINES = ["halving", pytest.param("optuna", marks=needs_optuna)]
+
+
+def in_turn(*values):
+    """Return each value with one of the two engines in turn."""
+    return [
+        pytest.param(value, engine, marks=[needs_optuna] if engine == "optuna" else [])
+        for value, engine in zip(values, cycle(["optuna", "halving"]))
+    ]
 
 
 def auto(space=SPACE, **params):
@@ -70,14 +81,19 @@ OUT_OF_SAMPLE = dict.fromkeys(
     ("check_transformer_general", "check_transformer_data_not_an_array"),
     "fit_transform predicts by models that are not trained on the row, transform by the final one",
 )
-CASES = [
-    AutoUncertaintyRegressor(TINY, time_budget=None, n_trials=2, engine=engine, random_state=0)
-    for engine in ("auto", "halving")
-]
 
 
-@parametrize_with_checks(CASES, expected_failed_checks=lambda _: OUT_OF_SAMPLE)
+@parametrize_with_checks(
+    [auto(TINY, n_trials=2, engine="halving")], expected_failed_checks=lambda _: OUT_OF_SAMPLE
+)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), checks_of_settings([(auto(TINY, n_trials=2, engine="auto"), {})])
+)
+def test_scikit_learn_checks_of_the_default_engine(estimator, check):
     check(estimator)
 
 
@@ -149,9 +165,7 @@ def test_predict_dist_goes_through_to_the_best_estimator():
 
 def test_a_pool_wins_where_its_members_err_differently():
     y = X[:, 0] + 0.7 * np.abs(X[:, 1]) + 0.3 * np.random.default_rng(3).normal(size=160)  # half linear
-    # a linear model with residuals would learn the rest by their shape
-    space = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "forest")}}
-    model = auto(space, n_trials=3).fit(X, y)
+    model = auto(WITHOUT_RIDGE, n_trials=3).fit(X, y)
     board = model.leaderboard_
     pool = board[board["base"] == "pool"].iloc[0]
     assert board.iloc[0]["base"] == "pool"
@@ -279,7 +293,7 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
     ]
     for space, params, rows, weights in cases:
         with pytest.raises(
-            ValueError, match="must be a study of the same data, folds, space and constraints"
+            ValueError, match="must name a study of the same data, folds, space and constraints"
         ):
             auto(space, **params, **options).fit(rows, Y, **weights)
 
@@ -552,7 +566,7 @@ def test_weights_are_repetitions_for_the_scores_too():
 
 def test_groups_go_to_the_splitter_and_stay_together():
     groups = np.repeat(np.arange(40), 4)
-    model = auto(n_trials=3, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    model = auto(WITHOUT_RIDGE, n_trials=3, cv=GroupKFold(3)).fit(X, Y, groups=groups)
     assert set(model.leaderboard_["state"]) <= {"complete", "pruned"}
     assert not model.leaderboard_.loc[model.leaderboard_["base"] == "forest", "crps"].isna().any()
     with pytest.raises(ValueError, match="`groups` is given"):
@@ -616,10 +630,10 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
     assert again["state"].iloc[0] == "complete"
     with pytest.raises(
         ValueError,
-        match="`study_name` must be a study of the same data, folds, space and constraints, got 'mine'",
+        match="`study_name` must name a study of the same data, folds, space and constraints, but 'mine'",
     ):
         auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(ValueError, match="`study_name` must be a study of the same data, folds, space"):
+    with pytest.raises(ValueError, match="`study_name` must name a study of the same data, folds, space"):
         auto(TINY, n_trials=1, **options).fit(X, Y)
 
 
@@ -683,11 +697,11 @@ def test_parameters_are_checked(params, error, message):
 @pytest.mark.parametrize(
     ("storage", "error", "reason"),
     [
-        ("foo", ValueError, "which cannot be opened: Could not parse"),
-        ("", ValueError, "which cannot be opened: Could not parse"),
-        ("no_such_database://x", ValueError, "which cannot be opened: "),
-        ("sqlite:////no/such/folder/trials.db", ValueError, "which cannot be opened: .*unable to open"),
-        ("redis://localhost", ValueError, "which cannot be opened: "),
+        ("foo", ValueError, "cannot be opened: Could not parse"),
+        ("", ValueError, "cannot be opened: Could not parse"),
+        ("no_such_database://x", ValueError, "cannot be opened: "),
+        ("sqlite:////no/such/folder/trials.db", ValueError, "cannot be opened: .*unable to open"),
+        ("redis://localhost", ValueError, "cannot be opened: "),
         (5, TypeError, "5"),
         (["sqlite://"], TypeError, "'sqlite://'"),
         ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
@@ -695,7 +709,7 @@ def test_parameters_are_checked(params, error, message):
 )
 def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(storage, error, reason):
     pytest.importorskip("optuna")
-    message = "`storage` must be the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, "
+    message = r"`storage` must be the URL of a database \('sqlite:///trials.db'\), a storage of Optuna "
     with pytest.raises(error, match=f"{message}.* or None, got .*{reason}"):
         auto(TINY, storage=storage, study_name="mine").fit(X, Y)
 
@@ -742,8 +756,7 @@ class Slow(Ridge):
         return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("time_budget", [20, 40, 60])
+@pytest.mark.parametrize(("time_budget", "engine"), in_turn(20, 40, 60))
 def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     space = {
@@ -819,8 +832,7 @@ def growing(rng, time_budget, **params):
     return {"estimator": model, "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10.0)}}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("seed", "engine"), in_turn(*range(5)))
 def test_budgets_are_kept_whatever_fits_take(engine, seed, monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)

@@ -126,7 +126,7 @@ def test_a_generator_of_folds_with_routing(data):
 
 def test_groups_that_nothing_uses(data):
     X, y = data
-    with pytest.raises(ValueError, match="KFold makes no use of it"):
+    with pytest.raises(ValueError, match="KFold does not use it"):
         cross_val_predict_dist(BayesianRidge(), X, y, groups=np.zeros(60))
 
 

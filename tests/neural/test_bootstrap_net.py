@@ -105,8 +105,7 @@ def test_the_mean_is_more_certain_than_a_member():
     assert 0.2 * wide < narrow < 0.95 * wide
 
 
-@pytest.mark.parametrize("ci_scale", ["member", "mean"])
-@pytest.mark.parametrize("calibration", ["oob", "split"])
+@pytest.mark.parametrize(("ci_scale", "calibration"), [("member", "oob"), ("mean", "split")])
 def test_it_covers_where_the_noise_is_the_same_everywhere(ci_scale, calibration):
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)

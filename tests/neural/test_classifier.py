@@ -98,7 +98,12 @@ def test_a_row_is_predicted_alike_alone_and_among_others(model, blobs):
     same(model.predict_proba(X)[[5]], model.predict_proba(X[[5]]), 1e-12)
 
 
-@pytest.mark.parametrize("labels", [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]])
+LABELS = [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]]
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"), [(name, LABELS[k % 4]) for k, name in enumerate(MODELS)], indirect=["model"]
+)
 def test_two_classes_of_any_kind(model, labels):
     X = np.linspace(-1, 1, 40).reshape(-1, 1)
     y = np.array(labels)[(X[:, 0] > 0).astype(int)]
@@ -252,7 +257,7 @@ def test_too_long_a_training_is_cut(digits):
     assert losses[0] < 0.9 * losses[1]
 
 
-# -------------------------------------------------------------------------------------- standardising
+# -------------------------------------------------------------------------------------- standardizing
 
 
 def test_one_scale_for_all_columns_bounds_a_rare_pixel():
@@ -275,7 +280,7 @@ def test_one_scale_for_all_columns_bounds_a_rare_pixel():
 
 @pytest.mark.parametrize("how", ["columns", "all", False])
 @pytest.mark.parametrize("weight", [None, np.arange(30) % 3 + 0.0])
-def test_standardised_features(how, weight):
+def test_standardized_features(how, weight):
     rng = np.random.default_rng(0)
     X = rng.normal(5, [1, 2, 3], size=(30, 3))
     model = DeepEnsembleClassifier(1, standardize=how, **SMALL).fit(X, X[:, 0] > 5, sample_weight=weight)
@@ -306,7 +311,7 @@ def test_features_that_are_all_the_same_are_ignored(value):
 def test_fit_many_is_fitting_one_by_one(model, blobs):
     X, y = blobs
     model.set_params(dtype="float64")
-    rows = [train for train, _ in KFold(3, shuffle=True, random_state=1).split(X)] + [np.arange(50)]
+    rows = [train for train, _ in KFold(2, shuffle=True, random_state=1).split(X)] + [np.arange(50)]
     for part, together in zip(rows, model._fit_many(X, y, rows), strict=True):
         alone = clone(model).fit(X[part], y[part])
         same(together.predict_proba(X), alone.predict_proba(X), 1e-8)
@@ -547,7 +552,7 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
         (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
         (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
         (MCDropoutClassifier(n_draws=1), "`n_draws`"),
-        (MCDropoutClassifier(()), "`hidden_layer_sizes` must name at least 1 hidden layer"),
+        (MCDropoutClassifier(()), "`hidden_layer_sizes` must contain at least 1 hidden layer"),
         (VariationalClassifier(prior=0.0), "`prior` must be positive"),
         (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
         (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),

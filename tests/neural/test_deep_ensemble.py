@@ -104,9 +104,10 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
     assert np.abs(dist.mean()[:20]).mean() < 45  # by members that are not trained on the row
 
 
-@pytest.mark.parametrize("loss", ["beta_nll", "squared_error"])
 @pytest.mark.parametrize(
-    "params", [PLAIN, {"calibration_coverage": 0.95}], ids=["plain layers", "layers for tables"]
+    ("params", "loss"),
+    [(PLAIN, "squared_error"), ({"calibration_coverage": 0.95}, "beta_nll")],
+    ids=["plain layers", "layers for tables"],
 )
 def test_calibrated_members_cover_although_they_hold_no_noise(params, loss):
     """At another coverage than that of the calibration their spread alone decides: near it with plain layers.
@@ -193,7 +194,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"bootstrap": False}, "no member leaves a row out"),
+        ({"bootstrap": False}, "without bootstrap, no row is out of bag"),
         ({"output": "mixture", "loss": "squared_error"}, "which learns no variance, got .mixture."),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),

@@ -1,7 +1,17 @@
 """scikit-learn's own checks for the neural estimators, with the expected failures by name and reason."""
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_classifiers_train,
+    check_dict_unchanged,
+    check_estimators_dtypes,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_methods_sample_order_invariance,
+    check_methods_subset_invariance,
+    check_regressors_train,
+    parametrize_with_checks,
+)
 
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
@@ -30,58 +40,46 @@ SHUFFLED = dict.fromkeys(
     "rows are held out, drawn and shuffled, so that weights equal repetition only in distribution",
 )
 
+# A high rate and few epochs: the checks ask for a fit, and their data are simple.
+SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 12, "learning_rate": 0.05, "random_state": 0}
 CASES = [
-    (PNNRegressor((16,), max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
-    (
-        DeepEnsembleRegressor(4, hidden_layer_sizes=(16,), max_epochs=60, random_state=0),
-        OUT_OF_SAMPLE | SHUFFLED,
-    ),
-    (
-        DeepEnsembleRegressor(
-            3,
-            hidden_layer_sizes=(16,),
-            max_epochs=60,
-            output="mixture",
-            bootstrap=False,
-            calibration="split",
-            random_state=0,
-        ),
-        OUT_OF_SAMPLE | SHUFFLED,
-    ),
-    (
-        BootstrapNetRegressor(4, hidden_layer_sizes=(16,), learning_rate=3e-3, random_state=0),
-        OUT_OF_SAMPLE | SHUFFLED,
-    ),
-    (MCDropoutRegressor((16,), max_epochs=60, n_draws=20, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
-    (ConcreteDropoutRegressor((16,), max_epochs=60, n_draws=20, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
-    (VariationalRegressor((16,), n_draws=20, max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
+    (PNNRegressor(**SMALL), OUT_OF_SAMPLE | SHUFFLED),
+    (DeepEnsembleRegressor(2, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
+    (BootstrapNetRegressor(3, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
+    (MCDropoutRegressor(n_draws=10, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
+    (ConcreteDropoutRegressor(n_draws=10, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
+    # With its full weight the prior would outweigh the few rows of some checks, which warns.
+    (VariationalRegressor(n_draws=10, kl_weight=0.1, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
     # On the checks' two clusters its linear layer finds the target exactly, whatever rows are left out.
     (LastLayerLaplaceRegressor((16,), max_epochs=60, random_state=0), SHUFFLED),
-    (SWARegressor((16,), n_snapshots=5, max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
+    (SWARegressor(n_snapshots=4, **SMALL), OUT_OF_SAMPLE | SHUFFLED),
 ]
-SMALL = {"hidden_layer_sizes": (16,), "random_state": 0}
 CLASSIFIER_CASES = [
-    # Its rows are one batch, whose mean loss is that of repeated rows.
-    (DeepEnsembleClassifier(3, max_epochs=30, **SMALL), {}),
-    (
-        DeepEnsembleClassifier(
-            3, bootstrap=True, keep_best="log_loss", standardize="all", max_epochs=30, **SMALL
-        ),
-        SHUFFLED,
-    ),
-    (MCDropoutClassifier(max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
-    (VariationalClassifier(max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
-    (VariationalClassifier(last_layer=True, max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
+    # Its rows are one batch, whose mean loss is that of repeated rows. A high rate would amplify rounding.
+    (DeepEnsembleClassifier(2, hidden_layer_sizes=(16,), max_epochs=30, random_state=0), {}),
+    (MCDropoutClassifier(n_draws=10, **SMALL), SHUFFLED),
+    (VariationalClassifier(n_draws=10, **SMALL), SHUFFLED),
 ]
 CLASSIFIER_CASES += [
-    (each(max_epochs=60, **SMALL), SHUFFLED)
-    for each in not_among([case for case, _ in CLASSIFIER_CASES], CLASSIFIERS)
+    (each(**SMALL), SHUFFLED) for each in not_among([case for case, _ in CLASSIFIER_CASES], CLASSIFIERS)
 ]
-CASES += [
-    (each(hidden_layer_sizes=(16,), max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED)
-    for each in not_among(case for case, _ in CASES)
-]
+CASES += [(each(**SMALL), OUT_OF_SAMPLE | SHUFFLED) for each in not_among(case for case, _ in CASES)]
 CASES += CLASSIFIER_CASES
+REGRESSOR_SETTINGS = [
+    DeepEnsembleRegressor(2, output="mixture", bootstrap=False, calibration="split", **SMALL),
+]
+CLASSIFIER_SETTINGS = [
+    DeepEnsembleClassifier(2, bootstrap=True, keep_best="log_loss", standardize="all", **SMALL),
+    VariationalClassifier(last_layer=True, n_draws=10, **SMALL),
+]
+CHECKS_OF_SETTINGS = [
+    check_dict_unchanged,
+    check_estimators_dtypes,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_methods_sample_order_invariance,
+    check_methods_subset_invariance,
+]
 
 
 def expected_failed_checks(estimator):
@@ -93,3 +91,23 @@ def expected_failed_checks(estimator):
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize("check", CHECKS_OF_SETTINGS)
+@pytest.mark.parametrize("estimator", [*REGRESSOR_SETTINGS, *CLASSIFIER_SETTINGS], ids=repr)
+def test_checks_of_what_a_setting_computes(estimator, check):
+    check(type(estimator).__name__, estimator)
+
+
+@pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        *((each, check_regressors_train) for each in REGRESSOR_SETTINGS),
+        *((each, check_classifiers_train) for each in CLASSIFIER_SETTINGS),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else repr(value),
+)
+def test_settings_learn(estimator, check):
+    check(type(estimator).__name__, estimator)

@@ -36,7 +36,7 @@ def regression(n, seed):
 
 def test_precision_and_noise_are_those_of_bayesian_ridge():
     features, y = regression(60, 0)
-    found = Evidence.maximise(features, y, None)
+    found = Evidence.maximize(features, y, None)
     flat = {"alpha_1": 0, "alpha_2": 0, "lambda_1": 0, "lambda_2": 0}
     known = BayesianRidge(fit_intercept=False, max_iter=1000, tol=1e-10, **flat).fit(features, y)
     assert found.precision == pytest.approx(known.lambda_, rel=1e-6)
@@ -50,8 +50,8 @@ def test_precision_and_noise_are_those_of_bayesian_ridge():
 def test_weights_are_repetitions():
     features, y = regression(60, 0)
     weight = np.random.default_rng(1).integers(0, 4, size=60)
-    one = Evidence.maximise(features, y, weight.astype(float))
-    other = Evidence.maximise(np.repeat(features, weight, axis=0), np.repeat(y, weight), None)
+    one = Evidence.maximize(features, y, weight.astype(float))
+    other = Evidence.maximize(np.repeat(features, weight, axis=0), np.repeat(y, weight), None)
     assert one.precision == pytest.approx(other.precision)
     assert one.noise == pytest.approx(other.noise)
     unseen, target = regression(40, 2)
@@ -63,7 +63,7 @@ def test_weights_are_repetitions():
 
 def test_the_likely_noise_is_found_and_never_smaller():
     features, y = regression(60, 0)
-    evidence = Evidence.maximise(features, y, None)
+    evidence = Evidence.maximize(features, y, None)
     unseen, target = regression(4000, 1)
     assert evidence.with_likely_noise(unseen, target, None).noise >= evidence.noise
     much = target + np.random.default_rng(2).normal(size=4000)
@@ -80,7 +80,7 @@ def test_the_likely_noise_is_found_and_never_smaller():
 
 def test_functions_drawn_have_the_moments_of_the_posterior():
     features, y = regression(60, 0)
-    posterior = Evidence.maximise(features, y, None).posterior()
+    posterior = Evidence.maximize(features, y, None).posterior()
     mean, variance = posterior.moments(features)
     draws = posterior.draws(features, 20_000, 0)
     np.testing.assert_allclose(draws.std(axis=1), np.sqrt(variance), rtol=0.03)
@@ -92,13 +92,13 @@ def test_functions_drawn_have_the_moments_of_the_posterior():
 def test_the_last_layer_on_the_features_is_the_network(module):
     X, y = world(100, 0)
     model = LastLayerLaplaceRegressor(module=module, dtype="float64", **SMALL).fit(X, y)
-    network, standardised = model.net_.module_, model.scaler_.features(X)
-    features = features_of(network, standardised, CPU)
+    network, standardized = model.net_.module_, model.scaler_.features(X)
+    features = features_of(network, standardized, CPU)
     assert features.shape == (100, 17)
     names = ("weight_1", "bias_1") if module is None else ("head.weight", "head.bias")
     last = np.concatenate([network.weights[name].detach().numpy().ravel() for name in names])
     with torch.no_grad():
-        output = network.eval()(torch.from_numpy(standardised))[:, 0, 0].numpy()
+        output = network.eval()(torch.from_numpy(standardized))[:, 0, 0].numpy()
     np.testing.assert_allclose(features @ last, output, rtol=1e-8, atol=1e-10)
 
 

@@ -46,7 +46,7 @@ def test_a_draw_is_one_network_for_all_rows(kind, sine):
     np.testing.assert_allclose(near, whole, atol=1e-6)
 
 
-def test_the_noise_is_learnt():
+def test_the_noise_is_learned():
     model = MCDropoutRegressor(dropout=0.05, calibration=None, max_epochs=60, random_state=0)
     model.fit(*world(1000, 0))
     assert model.noise_std_ == pytest.approx(0.3, rel=0.1)
@@ -66,7 +66,7 @@ def test_last_layer_dropout_spreads_less(sine):
 @pytest.mark.parametrize("kind", [MCDropoutRegressor, ConcreteDropoutRegressor])
 def test_the_default_covers(kind):
     X_new, y_new = world(4000, 2)
-    dist = kind(max_epochs=100, random_state=0).fit(*world(400, 1)).predict_dist(X_new)
+    dist = kind(max_epochs=50, random_state=0).fit(*world(400, 1)).predict_dist(X_new)
     assert isinstance(dist, StudentT)
     for coverage in (0.5, 0.8, 0.9, 0.95):
         observed = prediction_interval_coverage(y_new, dist, coverage=coverage)
@@ -76,7 +76,7 @@ def test_the_default_covers(kind):
 def test_kompas_dropout_is_a_setting_and_holds_no_noise():
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)
-    settings = {"output": "members", "max_epochs": 100, "random_state": 0}
+    settings = {"output": "members", "max_epochs": 50, "random_state": 0}
     raw = MCDropoutRegressor(calibration=None, **settings).fit(X, y)
     dist = raw.predict_dist(X_new)
     assert isinstance(dist, Empirical)
@@ -90,7 +90,7 @@ def test_kompas_dropout_is_a_setting_and_holds_no_noise():
     assert covered == pytest.approx(0.95, abs=0.04)
 
 
-def test_learnt_rates_fall_with_more_rows():
+def test_learned_rates_fall_with_more_rows():
     rates = [
         ConcreteDropoutRegressor((16,), max_epochs=epochs, keep_best=False, calibration=None, random_state=0)
         .fit(*world(n, 0))
@@ -232,7 +232,7 @@ def test_a_draw_is_ones_own_network_without_some_units(sine):
 @pytest.mark.parametrize(("kind", "module"), [(MCDropoutRegressor, plain), (ConcreteDropoutRegressor, plain)])
 def test_ones_own_network_learns_and_covers(kind, module):
     X_new, y_new = world(4000, 2)
-    settings = {"hidden_layer_sizes": (16,), "max_epochs": 150, "learning_rate": 0.01, "random_state": 0}
+    settings = {"hidden_layer_sizes": (16,), "max_epochs": 50, "learning_rate": 0.03, "random_state": 0}
     dist = kind(module=module, **settings).fit(*world(400, 1)).predict_dist(X_new)
     assert np.sqrt(np.mean((dist.mean() - np.sin(2 * X_new[:, 0])) ** 2)) < 0.25
     assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.06)
@@ -252,7 +252,7 @@ def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
         MCDropoutRegressor(module=lambda d, k: nn.Sequential(*layers, nn.Linear(d, k)), **SMALL).fit(*sine)
 
 
-def test_a_network_that_cannot_be_vectorised_raises(sine):
+def test_a_network_that_cannot_be_vectorized_raises(sine):
     with pytest.raises(ValueError, match=r"that torch\.func\.vmap can run"):
         MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
 

@@ -99,7 +99,7 @@ def test_a_network_of_another_shape_raises(sine):
         (lambda X, y: (X, np.column_stack([y, y])), r"`y` must have one column, got the shape \(150, 2\)"),
     ],
 )
-def test_what_cannot_be_learnt_from_raises(net, sine, change, message):
+def test_what_cannot_be_learned_from_raises(net, sine, change, message):
     with pytest.raises(ValueError, match=message):
         net.fit(*change(*sine))
 

@@ -22,12 +22,12 @@ from torch import nn
 from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, ProbabilisticNet, fit_many
 from skuq.prediction import predict_dist
-from tests.neural.test_base import MODELS
+from tests.neural.test_base import MODELS, ONE_OF_EACH_CLASS, every_variant
 
 UNITS = [(0.0, 1.0), (1e7, 1.0), (0.0, 1e-9), (-3e5, 1e6)]
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=ONE_OF_EACH_CLASS)
 def model(request):
     return clone(MODELS[request.param])
 
@@ -48,11 +48,17 @@ def finite(dist):
 # -------------------------------------------------------------------------------- units of the target
 
 
-def test_coverage_and_width_are_the_same_in_all_units(model, line):
+@pytest.mark.parametrize(
+    ("model", "units"),
+    [*((name, UNITS[:2]) for name in ONE_OF_EACH_CLASS), ("pnn", UNITS), ("bootstrap", UNITS)],
+    indirect=["model"],
+    ids=repr,
+)
+def test_coverage_and_width_are_the_same_in_all_units(model, line, units):
     """In float32, as by default: targets at ten million that differ by one, and of the order 1e-9."""
     X, y, X_new, y_new = line
     coverage, width, crps = [], [], []
-    for shift, unit in UNITS:
+    for shift, unit in units:
         dist = clone(model).fit(X, shift + unit * y).predict_dist(X_new)
         bounds = dist.interval(0.9)
         assert (bounds[:, 0] < bounds[:, 1]).all()
@@ -65,6 +71,7 @@ def test_coverage_and_width_are_the_same_in_all_units(model, line):
     np.testing.assert_allclose(crps, crps[0], rtol=0.02)
 
 
+@every_variant
 @pytest.mark.parametrize("exponent", [-664, 664])
 def test_targets_of_any_size_have_the_same_distributions(model, sine, exponent):
     """In units of about 1e-200 and 1e200, whose squares vanish or overflow; powers of two round nothing."""
@@ -101,8 +108,16 @@ def test_a_constant_fold_among_others_is_certain(sine):
     np.testing.assert_allclose(np.asarray(other.predict_dist(X)), np.asarray(alone), atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", [int, bool, "float32", object, "Series", "list"])
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        *((name, "Series") for name in ONE_OF_EACH_CLASS),
+        *(("pnn", kind) for kind in (int, bool, "float32", object, "list")),
+    ],
+    indirect=["model"],
+)
 def test_targets_of_other_types(model, line, kind):
+    """One function reads the target of all networks, so one network takes every type."""
     X, y = line[0][:100], np.round(3 * line[1][:100])
     y = y > 1 if kind is bool else y
     given = {"Series": pd.Series(y, index=range(5, 105)), "list": y.tolist()}
@@ -174,31 +189,25 @@ def test_a_row_far_from_all_others_is_predicted_without_nan(model, sine):
     assert (dist.std() > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("features", "error", "message"),
-    [
-        (
-            sparse.csr_array,
-            TypeError,
-            "Sparse data was passed for X, but dense data is required",
-        ),
-        (lambda X: [["a", "b"]] * 150, ValueError, "could not convert string to float"),
-        (lambda X: X[:, 0], ValueError, "Expected 2D array, got 1D array"),
-        (lambda X: X[:, :0], ValueError, r"0 feature\(s\)"),
-        (lambda X: X[:0], ValueError, "0 sample"),
-        (lambda X: X + 1j, ValueError, "Complex data not supported"),
-        (lambda X: pd.DataFrame(X).astype("Float64").mask(X > 1.5), ValueError, "contains NaN"),
-    ],
-    ids=["sparse", "strings", "one axis", "no columns", "no rows", "complex", "missing"],
-)
-def test_wrong_features_are_named_in_fit_and_in_prediction(model, sine, features, error, message):
+WRONG_FEATURES = [
+    (sparse.csr_array, TypeError, "Sparse data was passed for X, but dense data is required"),
+    (lambda X: [["a", "b"]] * 150, ValueError, "could not convert string to float"),
+    (lambda X: X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+    (lambda X: X[:, :0], ValueError, r"0 feature\(s\)"),
+    (lambda X: X[:0], ValueError, "0 sample"),
+    (lambda X: X + 1j, ValueError, "Complex data not supported"),
+    (lambda X: pd.DataFrame(X).astype("Float64").mask(X > 1.5), ValueError, "contains NaN"),
+]
+
+
+def test_wrong_features_are_named_in_fit_and_in_prediction(model, sine):
     X, y = sine
-    model.set_params(max_epochs=1)
-    with pytest.raises(error, match=message):
-        clone(model).fit(features(X), y)
-    model.fit(X, y)
-    with pytest.raises(error, match=message if "feature" not in message else r"feature"):
-        model.predict_dist(features(X))
+    fitted = clone(model).set_params(max_epochs=1).fit(X, y)
+    for features, error, message in WRONG_FEATURES:
+        with pytest.raises(error, match=message):
+            model.fit(features(X), y)
+        with pytest.raises(error, match=message if "feature" not in message else r"feature"):
+            fitted.predict_dist(features(X))
 
 
 def test_the_columns_must_be_those_of_the_training(model, sine):
@@ -222,8 +231,8 @@ def net():
 
 
 @pytest.mark.parametrize(("shift", "unit"), UNITS)
-def test_behind_standardisation_the_net_is_right_in_all_units(net, line, shift, unit):
-    """It standardises nothing itself, as documented; this is how it is used."""
+def test_behind_standardization_the_net_is_right_in_all_units(net, line, shift, unit):
+    """It standardizes nothing itself, as documented; this is how it is used."""
     X, y, X_new, y_new = line
     chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
     dist = predict_dist(chain.fit(X, shift + unit * y), X_new)

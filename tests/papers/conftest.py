@@ -17,5 +17,7 @@ def study(request: pytest.FixtureRequest) -> ModuleType:
     name = request.module.SCRIPT
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)  # scripts of one paper import each other
+        spec.loader.exec_module(module)
     return module

@@ -99,11 +99,11 @@ def test_the_documentation_has_what_the_script_prints(study):
 
 @pytest.fixture(scope="module")
 def full(study):
-    """Return the rows of 100 networks in the paper's units, and of as many that skuq standardises."""
+    """Return the rows of 100 networks in the paper's units, and of as many that skuq standardizes."""
     networks = study.plan()
     return {
         name: study.rows_of(networks, train(networks, 2000))
-        for name, train in {"raw": study.raw, "skuq": study.standardised}.items()
+        for name, train in {"raw": study.raw, "skuq": study.standardized}.items()
     }
 
 
@@ -115,7 +115,7 @@ def test_networks_are_within_two_standard_errors(study, full):
 
 
 @pytest.mark.slow
-def test_standardised_networks_do_not_fail_by_the_likelihood(study, full):
+def test_standardized_networks_do_not_fail_by_the_likelihood(study, full):
     """What the paper finds of the likelihood comes from its units."""
     rmse = {name: study.table_2(rows, "nll")[0][0] for name, rows in full.items()}
     assert rmse["skuq"] < 0.7 * rmse["raw"]

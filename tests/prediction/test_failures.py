@@ -168,8 +168,8 @@ WORDS = [["red", 1.0], ["blue", 2.0]] * 20
 @pytest.mark.parametrize(
     ("X", "column"),
     [
-        (pd.DataFrame(WORDS, columns=["colour", "size"]), "'colour'"),
-        (pd.DataFrame(WORDS, columns=["colour", "size"]).astype({"colour": "category"}), "'colour'"),
+        (pd.DataFrame(WORDS, columns=["color", "size"]), "'color'"),
+        (pd.DataFrame(WORDS, columns=["color", "size"]).astype({"color": "category"}), "'color'"),
         (np.array(WORDS, dtype=object), "0"),
         (WORDS, "0"),
     ],
@@ -197,7 +197,7 @@ def test_words_get_a_note_on_encoders(X, column, package):
         with pytest.raises(expected) as raised:
             wrapper.fit(X, y)
         (note,) = (note for note in raised.value.__notes__ if "OrdinalEncoder" in note)
-        assert f"in column {column}, and {type(child).__name__} takes numbers" in note
+        assert f"in column {column}, but {type(child).__name__} requires numbers" in note
         assert "make_pipeline(make_column_transformer((OrdinalEncoder()" in note
 
 
@@ -250,7 +250,7 @@ class TestConstantTargets:
         y = np.r_[np.zeros(15), np.arange(15.0)]
         with pytest.raises(Exception, match="targets are equal") as raised:
             fit_wrapped(stack, self.X, y)
-        assert any("a fit inside of StackingRegressor" in note for note in raised.value.__notes__)
+        assert any("an inner fit of StackingRegressor" in note for note in raised.value.__notes__)
         with pytest.raises(Exception, match="targets are equal"):
             UncertaintyRegressor(stack, cv=self.sorted_folds).fit(self.X, self.y)
         shuffled = StackingRegressor(stack.estimators, Ridge(), cv=KFold(2, shuffle=True, random_state=0))
@@ -306,7 +306,7 @@ def test_a_distribution_of_nan_names_estimator_and_fold(line):
 
 
 class Hole(KNeighborsRegressor):
-    """It has the attribute `radius` from scikit-learn, which is None as it counts neighbours."""
+    """It has the attribute `radius` from scikit-learn, which is None as it counts neighbors."""
 
     def predict(self, X):
         return np.where(np.asarray(X)[:, 0] > 5, np.nan, 1.0)
@@ -325,7 +325,7 @@ ROOT = TransformedTargetRegressor(
         (ROOT, "out. The inverse transformation of the target must be"),
         (make_pipeline(StandardScaler(), ROOT), "out. The inverse transformation of the target must be"),
     ],
-    ids=["neighbours", "radius", "root", "root in a pipeline"],
+    ids=["neighbors", "radius", "root", "root in a pipeline"],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_advice_is_for_the_estimator_at_hand(model, advice, line):
@@ -336,14 +336,14 @@ def test_advice_is_for_the_estimator_at_hand(model, advice, line):
 @pytest.mark.parametrize("inside", ["pipeline", "transformed target"])
 def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
     X = pd.DataFrame(
-        {"colour": ["red", "blue"] * 20, "shape": ["round", "flat"] * 20, "size": np.arange(40.0)}
+        {"color": ["red", "blue"] * 20, "shape": ["round", "flat"] * 20, "size": np.arange(40.0)}
     )
-    encoder = make_column_transformer((OrdinalEncoder(), ["colour"]), remainder="passthrough")
+    encoder = make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough")
     model = make_pipeline(encoder, Ridge())
     if inside == "transformed target":
         model = TransformedTargetRegressor(model, func=np.log1p, inverse_func=np.expm1)
     with pytest.raises(ValueError, match="to float") as raised:
         UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
-    (note,) = (note for note in raised.value.__notes__ if "X holds words" in note)
-    assert "Some columns of words are not encoded" in note
+    (note,) = (note for note in raised.value.__notes__ if "X contains text" in note)
+    assert "Some columns with text are not encoded" in note
     assert "make_pipeline" not in note

@@ -1,4 +1,4 @@
-"""Normalised split conformal prediction: its ranks, its groups, its guarantee by simulation, and crepes."""
+"""Normalized split conformal prediction: its ranks, its groups, its guarantee by simulation, and crepes."""
 
 import math
 import pickle
@@ -247,12 +247,12 @@ def test_relative_weights_have_no_ranks():
         ConformalRecalibrator().fit(dist, y, sample_weight=np.full(30, 1 / 30))
 
 
-def test_rows_without_a_standardised_residual():
+def test_rows_without_a_standardized_residual():
     with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
         ConformalRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
     with pytest.raises(ValueError, match="finite mean and standard deviation in every row, got std inf"):
         ConformalRecalibrator().fit(StudentT([0.0, 1.0], 1.0, 1.5), [0.5, 1.5])
-    with pytest.raises(ValueError, match=r"finite distance from its prediction .* at row 0"):
+    with pytest.raises(ValueError, match=r"finite number of standard deviations away .* at row 0"):
         ConformalRecalibrator().fit(Normal([0.0], [1e-300]), [1e200])
     exact = ConformalRecalibrator().fit(Normal([0.0, 1.0, 2.0], [1.0, 0.0, 1.0]), [0.5, 1.0, 1.0])
     assert_allclose(exact.transform(Normal(0.0, 2.0)).interval(0.5), [[-1.0, 1.0]])
@@ -426,7 +426,7 @@ def test_a_wrong_rank_would_be_found():
 
 @either_side
 def test_bins_of_the_standard_deviation_cover_in_each_of_them(symmetric):
-    """Edges learnt from the same rows cost no more than about one row's weight in any bin."""
+    """Edges learned from the same rows cost no more than about one row's weight in any bin."""
     rng = np.random.default_rng(2)
     n_cal, n_test, n_bins, coverage = 120, 300, 3, 0.8
     hits, tested = np.zeros(n_bins), np.zeros(n_bins)
@@ -457,7 +457,7 @@ def rows():
 
 def test_in_recalibrated_regressor_with_groups_and_a_report(rows):
     X, X_new, y, y_new = rows
-    forest = RandomForestRegressor(20, min_samples_leaf=3, random_state=0)
+    forest = RandomForestRegressor(10, min_samples_leaf=3, random_state=0)
     model = RecalibratedRegressor(
         UncertaintyRegressor(forest, random_state=0), ConformalRecalibrator(group_by=3), random_state=0
     ).fit(X, y)
@@ -483,14 +483,14 @@ def test_in_a_pipeline_and_a_search(rows):
             IsotonicRecalibrator(),
         ],
     }
-    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(X, y)
+    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     search = GridSearchCV(
         make_pipeline(UncertaintyRegressor(LinearRegression(), random_state=0), ConformalRecalibrator()),
         {"conformalrecalibrator__symmetric": [True, False], "conformalrecalibrator__group_by": [None, 3]},
         scoring={name: get_scorer(f"neg_{name}") for name in ("crps", "mace", "interval_score")},
         refit="crps",
-        cv=3,
+        cv=2,
         error_score="raise",
     ).fit(X, y)  # warnings are errors: none is given
     dist = predict_dist(search, X_new)

@@ -1,4 +1,4 @@
-"""The empirical shape of standardised residuals: what it corrects, exactly and on new rows."""
+"""The empirical shape of standardized residuals: what it corrects, exactly and on new rows."""
 
 import pickle
 

@@ -37,7 +37,7 @@ def excess(recalibrator, seed, unit, offset):
     return nll_loss(observed, after) - nll_loss(observed, truth)
 
 
-def check_the_learnt_scale(seeds, unit, offset):
+def check_the_learned_scale(seeds, unit, offset):
     corrected = np.mean([excess(GPNormalRecalibrator(), seed, unit, offset) for seed in seeds])
     scaled = np.mean([excess(StdScalingRecalibrator(), seed, unit, offset) for seed in seeds])
     assert corrected <= 0.02
@@ -45,14 +45,14 @@ def check_the_learnt_scale(seeds, unit, offset):
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1e3, 5e4)])
-def test_a_width_that_depends_on_the_mean_is_learnt(unit, offset):
-    check_the_learnt_scale(range(2), unit, offset)
+def test_a_width_that_depends_on_the_mean_is_learned(unit, offset):
+    check_the_learned_scale(range(2), unit, offset)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1e3, 5e4), (1e-9, 1e-6)])
-def test_a_width_that_depends_on_the_mean_is_learnt_over_ten_seeds(unit, offset):
-    check_the_learnt_scale(range(10), unit, offset)
+def test_a_width_that_depends_on_the_mean_is_learned_over_ten_seeds(unit, offset):
+    check_the_learned_scale(range(10), unit, offset)
 
 
 def test_batches_reach_the_same_function():
@@ -106,7 +106,7 @@ def test_skew_with_an_edge_is_corrected_as_far_as_three_numbers_can():
     assert after.crps(y[2000:]).mean() < dist[2000:].crps(y[2000:]).mean()
 
 
-def test_the_scale_of_a_cauchy_law_is_learnt():
+def test_the_scale_of_a_cauchy_law_is_learned():
     rng = np.random.default_rng(0)
     loc = rng.uniform(-3, 3, size=3000)
     truth = np.where(loc < 0, 0.2, 1.0)
@@ -235,5 +235,5 @@ def test_rows_outside_an_ensemble_are_counted():
     members, y = rng.normal(size=(400, 60)), rng.normal(size=400)
     outside = np.mean((y < members.min(axis=1)) | (y > members.max(axis=1)))
     assert GPBetaRecalibrator().fit(Empirical(members), y).outside_share_ == outside > 0
-    with pytest.raises(ValueError, match="of the rows outside"):
+    with pytest.raises(ValueError, match="of the rows `y` is outside"):
         GPBetaRecalibrator().fit(Empirical(members[:, :5]), 2 * y)

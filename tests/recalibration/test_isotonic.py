@@ -162,7 +162,7 @@ def test_rows_out_of_reach_are_refused_and_the_remedy_works():
     rng = np.random.default_rng(0)
     y, new = 50.0 * rng.normal(size=400), 50.0 * rng.normal(size=400)
     narrow = Empirical(rng.normal(size=(400, 20)))
-    with pytest.raises(ValueError, match=r"9\d\.\d% of the rows outside.*EmpiricalRecalibrator"):
+    with pytest.raises(ValueError, match=r"9\d\.\d% of the rows `y` is outside.*EmpiricalRecalibrator"):
         IsotonicRecalibrator().fit(narrow, y)
     both = make_pipeline(StdScalingRecalibrator(), IsotonicRecalibrator()).fit(narrow, y)
     assert both[-1].outside_share_ < 0.2
@@ -396,11 +396,11 @@ def test_the_kernel_estimate_is_as_defined():
     weight = np.array([1, 3, 1, 2, 1])
     scores = np.repeat(y, weight)  # the normal scores of a standard normal model
     level_map = IsotonicRecalibrator(smooth=True).fit(standard(5), y, sample_weight=weight).level_map_
-    n, spread, centre = 8, scores.std(), scores.mean()
+    n, spread, center = 8, scores.std(), scores.mean()
     bandwidth = 0.8 * spread * n ** (-1 / 5)
     shrinkage = spread / np.hypot(spread, bandwidth)
     knots = stats.norm.ppf(level_map.levels[1:-1])
-    points = centre + (scores - centre) * shrinkage
+    points = center + (scores - center) * shrinkage
     expected = stats.norm.cdf((knots[:, np.newaxis] - points) / (bandwidth * shrinkage)).mean(axis=1)
     assert_allclose(level_map.values[1:-1], expected, rtol=1e-9)
     assert level_map.values[1] >= 1 / 9

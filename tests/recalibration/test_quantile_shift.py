@@ -53,7 +53,7 @@ def test_shifts_are_order_statistics_of_the_residuals_of_each_quantile():
 @pytest.mark.parametrize(
     ("n", "outermost"), [(5, 0.05), (38, 0.05), (39, 0.025), (198, 0.01), (199, 0.005), (3000, 0.0005)]
 )
-def test_tails_are_learnt_as_far_out_as_rows_have_ranks(n, outermost):
+def test_tails_are_learned_as_far_out_as_rows_have_ranks(n, outermost):
     dist, y = make_rows(n)
     levels = QuantileShiftRecalibrator().fit(dist, y).levels_
     assert (levels[0], levels[-1]) == (outermost, 1 - outermost)

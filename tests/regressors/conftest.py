@@ -84,6 +84,17 @@ def regressor(request):
 
 
 @pytest.fixture(scope="session")
+def fit_once(small):
+    """Return ``fit_once(regressor)``: a fitted copy, made once, which no test may fit or change."""
+
+    @functools.cache
+    def fit(regressor):
+        return clone(regressor).fit(*small)
+
+    return fit
+
+
+@pytest.fixture(scope="session")
 def fit_transform_once(small):
     """Return ``fit_transform_once(regressor)``: a fitted copy and its out-of-sample forecasts, made once."""
 

@@ -36,9 +36,9 @@ def numbers(dist):
     return dist.quantile(LEVELS)
 
 
-def test_everything_follows_from_the_distribution(regressor, small):
+def test_everything_follows_from_the_distribution(regressor, small, fit_once):
     X, y = small
-    model = clone(regressor).fit(X, y)
+    model = fit_once(regressor)
     dist = model.predict_dist(X)
     assert isinstance(dist, Distribution)
     assert len(dist) == len(X)
@@ -58,11 +58,11 @@ def test_everything_follows_from_the_distribution(regressor, small):
     assert list(model.get_feature_names_out()) == ["mean", "std"]
 
 
-def test_fit_transform_is_out_of_sample_and_fits_on_all_rows(regressor, small, fit_transform_once):
+def test_fit_transform_is_out_of_sample_and_fits_on_all_rows(regressor, small, fit_once, fit_transform_once):
     X, y = small
     model, out_of_sample = fit_transform_once(regressor)
     assert len(out_of_sample) == len(X)
-    plain = clone(regressor).fit(X, y)
+    plain = fit_once(regressor)
     assert np.array_equal(numbers(model.predict_dist(X)), numbers(plain.predict_dist(X)))
     in_sample = np.mean((y - plain.predict_dist(X).mean()) ** 2)
     assert np.mean((y - out_of_sample.mean()) ** 2) > in_sample
@@ -73,8 +73,9 @@ def test_fit_transform_of_a_row_does_not_depend_on_its_target(regressor, small, 
     moved = y.copy()
     moved[7] += 3.0
     before = fit_transform_once(regressor)[1][[7]].mean()
-    after = clone(regressor).fit_transform(X, moved)[[7]].mean()
-    seen = clone(regressor).fit(X, moved).predict_dist(X[[7]]).mean()
+    model = clone(regressor)
+    after = model.fit_transform(X, moved)[[7]].mean()
+    seen = model.predict_dist(X[[7]]).mean()
     # what is common to all rows (a shape, a level of noise, a recalibrator) moves a little with any row
     assert abs(after - before) < 0.25 * abs(seen - before) + 0.02
 
@@ -96,9 +97,9 @@ def test_an_integer_random_state_makes_everything_bit_equal(regressor, small, fi
     assert np.array_equal(numbers(first.predict_dist(X)), numbers(second.predict_dist(X)))
 
 
-def test_pickle_and_clone(regressor, small):
-    X, y = small
-    model = clone(regressor).fit(X, y)
+def test_pickle_and_clone(regressor, small, fit_once):
+    X, _ = small
+    model = fit_once(regressor)
     copy = pickle.loads(pickle.dumps(model))
     assert np.array_equal(numbers(copy.predict_dist(X)), numbers(model.predict_dist(X)))
     with pytest.raises(NotFittedError):
@@ -117,11 +118,11 @@ def test_the_wrapped_estimator_is_not_modified(regressor, small):
         model.estimator.predict(X)
 
 
-def test_units(regressor, small):
+def test_units(regressor, small, fit_once):
     X, y = small
     factor = 1024  # a power of two, so that no tree breaks a tie the other way by rounding
     model = clone(regressor).fit(X, factor * y)
-    expected = factor * numbers(clone(regressor).fit(X, y).predict_dist(X))
+    expected = factor * numbers(fit_once(regressor).predict_dist(X))
     assert np.allclose(numbers(model.predict_dist(X)), expected, rtol=1e-5, atol=1e-3)
 
 
@@ -133,13 +134,13 @@ def test_a_constant_target(regressor, small):
     assert np.isfinite(dist.interval()).all()
 
 
-def test_a_data_frame_keeps_its_names(regressor, small):
+def test_a_data_frame_keeps_its_names(regressor, small, fit_once):
     X, y = small
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = clone(regressor).fit(frame, pd.Series(y))
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.n_features_in_ == 3
-    expected = numbers(clone(regressor).fit(X, y).predict_dist(X))
+    expected = numbers(fit_once(regressor).predict_dist(X))
     assert np.allclose(numbers(model.predict_dist(frame)), expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(ValueError, match="feature names"):
         model.predict_dist(frame[["b", "a", "c"]])
@@ -256,16 +257,16 @@ def test_bad_targets(regressor, small):
         model.fit(X[:0], y[:0])
 
 
-def test_a_column_target_is_ravelled_with_a_warning(regressor, small):
+def test_a_column_target_is_ravelled_with_a_warning(regressor, small, fit_once):
     X, y = small
     with pytest.warns(DataConversionWarning):
         column = clone(regressor).fit(X, y[:, np.newaxis])
-    assert np.array_equal(column.predict(X), clone(regressor).fit(X, y).predict(X))
+    assert np.array_equal(column.predict(X), fit_once(regressor).predict(X))
 
 
-def test_bad_features(regressor, small):
+def test_bad_features(regressor, small, fit_once):
     X, y = small
-    model = clone(regressor).fit(X, y)
+    model = fit_once(regressor)
     with pytest.raises(ValueError, match="X has 2 features"):
         model.predict_dist(X[:, :2])
     with pytest.raises(ValueError, match="Reshape your data"):
@@ -286,9 +287,9 @@ def test_bad_weights(regressor, small):
         clone(regressor).fit(X, y, sample_weight=np.zeros(len(y)))
 
 
-def test_bad_coverage_and_levels(regressor, small):
-    X, y = small
-    model = clone(regressor).fit(X, y)
+def test_bad_coverage_and_levels(regressor, small, fit_once):
+    X, _ = small
+    model = fit_once(regressor)
     with pytest.raises(ValueError, match=r"Did you mean 0\.9"):
         model.predict_interval(X, 90)
     with pytest.raises(ValueError, match=r"\[0, 1\]"):

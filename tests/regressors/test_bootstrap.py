@@ -272,10 +272,10 @@ def test_weights_are_repetitions_for_any_estimator():
     share = np.bincount(drawn, minlength=50) / len(drawn)
     assert np.allclose(share, weight / 70, atol=0.01)
     assert share[weight == 0].sum() == 0
-    neighbours = BootstrapRegressor(KNeighborsRegressor(), 10, random_state=0)
+    neighbors = BootstrapRegressor(KNeighborsRegressor(), 10, random_state=0)
     with pytest.warns(SmallSampleWarning, match="got 6"):  # ten members leave out one row of positive weight
-        neighbours.fit(X, y, sample_weight=weight)
-    assert np.isfinite(neighbours.predict_interval(X)).all()
+        neighbors.fit(X, y, sample_weight=weight)
+    assert np.isfinite(neighbors.predict_interval(X)).all()
 
 
 def test_weighted_noise_is_the_noise_of_repeated_rows():

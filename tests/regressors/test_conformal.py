@@ -115,8 +115,8 @@ def test_crossing_bounds_become_a_point():
     for symmetric in (True, False):
         bounds = ConformalRegressor(wide, "cqr", symmetric=symmetric).fit(X, y).predict_interval(X[:2], 0.8)
         assert (bounds[:, 0] <= bounds[:, 1]).all()
-    centred = ConformalRegressor(wide, "cqr").fit(X, np.zeros(50)).predict_interval(X[:1], 0.8)
-    assert centred == pytest.approx(np.zeros((1, 2)), abs=1e-12)
+    centered = ConformalRegressor(wide, "cqr").fit(X, np.zeros(50)).predict_interval(X[:1], 0.8)
+    assert centered == pytest.approx(np.zeros((1, 2)), abs=1e-12)
 
 
 def test_rounding_takes_no_ties_out_of_the_interval_where_scores_exceed_the_targets():
@@ -166,7 +166,7 @@ def test_the_distribution_has_the_same_intervals_to_the_bit(finished, method, sy
         assert np.allclose(dist.mean(), predict_dist(regressor, X_new).median())
 
 
-def test_normalised_is_the_recalibrator_behind_a_finished_model(finished):
+def test_normalized_is_the_recalibrator_behind_a_finished_model(finished):
     model, X, y, X_new = finished["normalized"]
     for symmetric in (True, False):
         recalibrator = ConformalRecalibrator(symmetric=symmetric).fit(predict_dist(model, X), y)
@@ -473,7 +473,7 @@ def test_predictions_that_cannot_be_ranked():
         endless.fit(X, y)
 
 
-def test_a_bayesian_model_is_normalised_by_its_own_scale():
+def test_a_bayesian_model_is_normalized_by_its_own_scale():
     X, y = linear_world(200)
     model = ConformalRegressor(BayesianRidge(), "normalized", random_state=0).fit(X, y)
     dist = predict_dist(model.estimator_, X)

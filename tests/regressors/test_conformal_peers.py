@@ -75,7 +75,7 @@ def test_a_rank_that_is_whole_is_not_rounded_up_as_in_mapie():
 @pytest.mark.parametrize("n", [150, 200])
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("method", ["split", "normalized"])
-def test_normalised_and_mondrian_have_the_bounds_of_crepes(finished, method, by_group, n):
+def test_normalized_and_mondrian_have_the_bounds_of_crepes(finished, method, by_group, n):
     crepes = pytest.importorskip("crepes")
     model, X, y, X_new = finished[method]
     X, y = X[:n], y[:n]

@@ -94,7 +94,7 @@ def test_weights_for_a_child_that_takes_none():
     from sklearn.neighbors import KNeighborsRegressor
 
     X, y = linear_world(80)
-    with pytest.raises(ValueError, match="KNeighborsRegressor takes none"):
+    with pytest.raises(ValueError, match="`fit` of KNeighborsRegressor does not accept"):
         ConformalRegressor(KNeighborsRegressor()).fit(X, y, sample_weight=np.ones(80))
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from joblib import Memory
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import BaggingRegressor
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import LinearRegression
@@ -16,7 +17,8 @@ from skuq.regressors import BootstrapRegressor, RecalibratedRegressor, Uncertain
 from tests.regressors.worlds import heteroscedastic_world
 
 SEEDS = range(20)
-BAGGED = BaggingRegressor(DecisionTreeRegressor(), n_estimators=50)
+BAGGED = BaggingRegressor(DecisionTreeRegressor(), n_estimators=25)
+MANY_BAGS = BaggingRegressor(DecisionTreeRegressor(), n_estimators=50)  # enough out-of-bag members per row
 
 
 def coverage(dist, y):
@@ -34,7 +36,7 @@ def mean_coverage(make, world=heteroscedastic_world, n=300, **params):
 
 
 def noisy_line(n, seed):
-    """One column, in which neighbours predict each other, and noise that varies."""
+    """One column, in which neighbors predict each other, and noise that varies."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 1))
     return X, np.sin(4 * X[:, 0]) + (0.2 + 2 * X[:, 0]) * rng.normal(size=n)
@@ -66,7 +68,7 @@ def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibra
 
 @slow_disk
 @pytest.mark.parametrize("recalibrator", [IsotonicRecalibrator(), StdScalingRecalibrator()])
-def test_noise_that_varies_is_learnt_from_rows_unseen_by_both_models(recalibrator, memory):
+def test_noise_that_varies_is_learned_from_rows_unseen_by_both_models(recalibrator, memory):
     def make(seed):
         model = BootstrapRegressor(
             DecisionTreeRegressor(random_state=0), 15, noise="heteroscedastic", random_state=seed
@@ -84,11 +86,11 @@ PIPELINES = {
         BootstrapRegressor(BAGGED, random_state=seed), IsotonicRecalibrator()
     ),
     "members, std": lambda seed: make_pipeline(
-        BootstrapRegressor(BAGGED, noise=None, random_state=seed), StdScalingRecalibrator()
+        BootstrapRegressor(MANY_BAGS, noise=None, random_state=seed), StdScalingRecalibrator()
     ),
     "residual, isotonic": lambda seed: make_pipeline(
         UncertaintyRegressor(
-            BaggingRegressor(DecisionTreeRegressor(), n_estimators=20), "residual", cv=3, random_state=seed
+            BaggingRegressor(DecisionTreeRegressor(), n_estimators=10), "residual", cv=3, random_state=seed
         ),
         IsotonicRecalibrator(),
     ),
@@ -126,9 +128,12 @@ def selection_world(n, seed):
 
 def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses():
     child = make_pipeline(SelectKBest(f_regression, k=10), LinearRegression())
+    # the noise is normal and the same everywhere
+    one_scale = {"scale_estimator": DummyRegressor(), "shape": "normal"}
     inside = mean_coverage(
         lambda seed: make_pipeline(
-            UncertaintyRegressor(child, cv=5, random_state=seed), StdScalingRecalibrator()
+            UncertaintyRegressor(child, method_params=one_scale, cv=5, random_state=seed),
+            StdScalingRecalibrator(),
         ),
         selection_world,
         n=150,
@@ -137,7 +142,7 @@ def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses(
     outside = mean_coverage(
         lambda seed: make_pipeline(
             SelectKBest(f_regression, k=10),
-            UncertaintyRegressor(LinearRegression(), cv=5, random_state=seed),
+            UncertaintyRegressor(LinearRegression(), method_params=one_scale, cv=5, random_state=seed),
             StdScalingRecalibrator(),
         ),
         selection_world,

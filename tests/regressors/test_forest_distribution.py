@@ -166,11 +166,11 @@ def exclusive_or_world(n, rng):
     return X, 5.0 * ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)) + 0.5 * rng.normal(size=n)
 
 
-def bagged_nearest_neighbour_shares(depth=60):
-    """Variance of the bagged nearest neighbour of noise, and what the infinitesimal jackknife gives for it.
+def bagged_nearest_neighbor_shares(depth=60):
+    """Variance of the bagged nearest neighbor of noise, and what the infinitesimal jackknife gives for it.
 
-    Neighbour k is the nearest that is drawn with probability p_k. With Poisson counts N_k, the covariance
-    of N_k with the prediction is exp(-k) y_k less the sum of p_j y_j over neighbours j behind it.
+    Neighbor k is the nearest that is drawn with probability p_k. With Poisson counts N_k, the covariance
+    of N_k with the prediction is exp(-k) y_k less the sum of p_j y_j over neighbors j behind it.
     """
     k = np.arange(1, depth + 1)
     p = (1 - np.exp(-1)) * np.exp(1.0 - k)
@@ -178,8 +178,8 @@ def bagged_nearest_neighbour_shares(depth=60):
     return np.square(p).sum(), (np.exp(-2.0 * k) + behind).sum()
 
 
-def test_the_jackknife_is_half_the_variance_of_a_bagged_nearest_neighbour():
-    variance, expected = bagged_nearest_neighbour_shares()
+def test_the_jackknife_is_half_the_variance_of_a_bagged_nearest_neighbor():
+    variance, expected = bagged_nearest_neighbor_shares()
     assert expected / variance == pytest.approx(0.5, abs=0.01)
     rng = np.random.default_rng(0)
     y = rng.normal(size=(2000, 30))
@@ -451,10 +451,10 @@ def test_it_works_in_a_pipeline_and_a_search():
 @pytest.mark.parametrize(
     "forest",
     [
-        RandomForestRegressor(50, oob_score=True),
-        ExtraTreesRegressor(50, bootstrap=True, min_samples_leaf=3),
-        BaggingRegressor(n_estimators=50),
-        RandomForestRegressor(50, criterion="absolute_error", max_depth=3),
+        RandomForestRegressor(20, oob_score=True),
+        ExtraTreesRegressor(20, bootstrap=True, min_samples_leaf=3),
+        BaggingRegressor(n_estimators=20),
+        RandomForestRegressor(20, criterion="absolute_error", max_depth=3),
     ],
 )
 def test_units_of_any_size(forest, unit):

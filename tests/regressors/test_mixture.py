@@ -281,7 +281,7 @@ def test_groups_go_to_the_splitter():
     model = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
     folds = list(GroupKFold(3).split(X, y, groups))
     np.testing.assert_array_equal(model.weights_, MixtureRegressor(TWO, cv=folds).fit(X, y).weights_)
-    with pytest.raises(ValueError, match="makes no use of it: pass cv=GroupKFold"):
+    with pytest.raises(ValueError, match="does not use it: pass cv=GroupKFold"):
         MixtureRegressor(TWO).fit(X, y, groups=groups)
     with config_context(enable_metadata_routing=True):
         routed = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
@@ -298,7 +298,7 @@ def test_sample_weights_reach_members_pool_and_recalibrator():
     np.testing.assert_allclose(weighted.mean(), LeastSquaresRegressor().fit(X[20:], y[20:]).predict(X))
     assert weighted.std().max() < 2
     assert model.out_of_fold_crps_["crps"].max() < 2
-    with pytest.raises(ValueError, match="KNeighborsRegressor takes none in `fit`"):
+    with pytest.raises(ValueError, match="`fit` of KNeighborsRegressor does not accept weights"):
         MixtureRegressor([("near", UncertaintyRegressor(KNeighborsRegressor()))]).fit(
             X, y, sample_weight=weight
         )
@@ -319,8 +319,8 @@ def test_metadata_routing_gives_each_member_what_it_requests():
     with_weights, without = model.estimators_
     np.testing.assert_allclose(with_weights.predict(X), BayesianRidge().fit(X, y, weight).predict(X))
     np.testing.assert_allclose(without.predict(X), BayesianRidge().fit(X, y).predict(X))
-    with pytest.raises(TypeError, match=r"takes no parameters \['colour'\]"):
-        MixtureRegressor(TWO).fit(X, y, colour="red")
+    with pytest.raises(TypeError, match=r"takes no parameters \['color'\]"):
+        MixtureRegressor(TWO).fit(X, y, color="red")
 
 
 def test_a_finished_member_is_not_refitted():

@@ -241,7 +241,7 @@ def test_weights_reach_both_models():
     expected = weighted.predict_interval(PROBE)
     model.fit(X, outliers, sample_weight=weight)
     assert np.allclose(model.predict_interval(PROBE), expected)
-    with pytest.raises(ValueError, match="`scale_estimator` KNeighborsRegressor takes none"):
+    with pytest.raises(ValueError, match="`scale_estimator` KNeighborsRegressor does not accept weights"):
         ResidualRegressor(LinearRegression(), KNeighborsRegressor()).fit(X, y, sample_weight=weight + 1)
 
 
@@ -407,7 +407,7 @@ class StopsEarlyOnMany(Ridge):
 def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), location="refit", random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="the mean of the latter is the location"):
+    with pytest.warns(FoldMismatchWarning, match="The mean of the folds' models is therefore the location"):
         model.fit(X, y)
     assert model.location_ == "folds"
     assert len(model.estimators_) == 5
@@ -419,7 +419,7 @@ def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
 def test_a_refit_in_time_order_can_only_be_warned_of():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), cv=TimeSeriesSplit(4), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="location='refit' predicts with the former"):
+    with pytest.warns(FoldMismatchWarning, match="With location='refit', the model fitted to all rows"):
         model.fit(X, y)
     assert model.location_ == "refit"
 
@@ -453,7 +453,7 @@ def test_a_threshold_in_units_of_y_is_kept():
 
 
 def test_errors_of_a_refit_shrink_with_the_number_of_rows():
-    """The nearest neighbour of a function without noise comes closer."""
+    """The nearest neighbor of a function without noise comes closer."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 2))
     y = np.sin(20 * X[:, 0]) + np.cos(20 * X[:, 1])

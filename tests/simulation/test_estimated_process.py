@@ -12,23 +12,44 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_dict_unchanged,
+    check_estimators_dtypes,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_methods_subset_invariance,
+    check_regressors_train,
+    parametrize_with_checks,
+)
 
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import crps_loss, get_scorer
 from skuq.regressors import LeastSquaresRegressor
 from skuq.simulation import EstimatedProcess, simulate_coverage
 
-CASES = [
-    EstimatedProcess(LinearRegression(), random_state=0),
+SETTINGS = [
     EstimatedProcess(DecisionTreeRegressor(max_depth=3), residuals="training", noise="gamma", random_state=0),
     EstimatedProcess(RandomForestRegressor(3), noise="student_t", cv=2, random_state=0),
 ]
+CHECKS_OF_SETTINGS = [
+    check_dict_unchanged,
+    check_estimators_dtypes,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_methods_subset_invariance,
+    check_regressors_train,
+]
 
 
-@parametrize_with_checks(CASES)
+@parametrize_with_checks([EstimatedProcess(LinearRegression(), random_state=0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("check", CHECKS_OF_SETTINGS)
+@pytest.mark.parametrize("estimator", SETTINGS, ids=repr)
+def test_checks_of_what_a_setting_computes(estimator, check):
+    check(type(estimator).__name__, estimator)
 
 
 @pytest.fixture(scope="module")

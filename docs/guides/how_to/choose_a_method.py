@@ -2,14 +2,14 @@
 Choose an uncertainty method
 ============================
 
-Start with :class:`~skuq.regressors.UncertaintyRegressor`. It takes the method of the
-first rule that applies to the estimator:
+Start with :class:`~skuq.regressors.UncertaintyRegressor`. It uses the method of the first
+rule that applies to the estimator:
 
 .. include:: /reference/generated/method-rules.inc
 
-A posterior is exact only under the assumptions of its model; ``method="recalibrated"``
-recalibrates it. ``"native"`` and ``"quantile"`` do not recalibrate. Use another class if
-its row in this table applies:
+A posterior is exact only under the assumptions of its model. ``method="recalibrated"``
+recalibrates the posterior; ``"native"`` and ``"quantile"`` do not recalibrate. Use
+another class if its row in this table applies:
 
 .. list-table::
     :header-rows: 1
@@ -20,10 +20,12 @@ its row in this table applies:
       - computational cost
     * - :class:`~skuq.regressors.UncertaintyRegressor`
       - start here
-      - cost of the chosen method: mostly one fit per fold (``cv``) and one more
+      - cost of the selected method: usually one fit per fold (``cv``) and one fit on all
+        rows
     * - :class:`~skuq.regressors.ResidualRegressor`
-      - any regressor, with options for the model of the errors: the scale is a function of X, and the shape is
-        empirical; the shape changes with X if this is better out of fold
+      - you want to set options of the model of the errors, for any regressor: the scale
+        is a function of X, and the shape is empirical; the shape depends on X if this is
+        better out of fold
       - the fits for out-of-fold residuals (``cv``), and a second model for the scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
@@ -56,11 +58,12 @@ its row in this table applies:
         ``torch``
       - 20 networks trained in one pass, seconds for a thousand rows; see :doc:`/how-to/networks`
     * - :class:`~skuq.regressors.MixtureRegressor`
-      - there are several candidates, such as trees and networks: the pool is about as good as its best member; see
-        :doc:`/explanation/pools`
+      - there are several candidates, such as trees and networks; the pool is about as
+        good as its best member (:doc:`/explanation/pools`)
       - cost of all members
     * - :class:`~skuq.model_selection.AutoUncertaintyRegressor`
-      - neither model nor parameters are given: searches for the best of all these methods; see :doc:`/automl`
+      - neither the model nor its parameters are given: it searches over all these
+        methods; see :doc:`/automl`
       - a time budget, a minute by default
     * - the estimator itself
       - the estimator has a posterior whose assumptions hold (``BayesianRidge``, ``ARDRegression``,
@@ -132,26 +135,26 @@ table = pd.DataFrame(
 table.T.round(2)
 
 # %%
-# The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
-# calibrates on 75 of the training rows: its coverage is 0.8 on average over calibration
-# sets, with a standard deviation of 0.05 for sets of this size. In the first three rows
+# The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor`` calibrates
+# on 75 of the training rows: its coverage is 0.8 on average over calibration sets, with a
+# standard deviation of 0.05 for sets of this size. In the first three rows of the table,
 # the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic noise, and
-# so does ``BootstrapRegressor`` by default. Their intervals cover 80 % on average, but are
-# too wide for rows with little noise and too narrow for rows with much noise.
+# so does ``BootstrapRegressor`` by default. Their intervals cover 80 % on average, but
+# are too wide for rows with little noise and too narrow for rows with much noise.
 #
 # Random forests
 # --------------
 #
 # :class:`~skuq.regressors.ForestDistributionRegressor` uses the rows that each tree
-# leaves out, and needs one fit. It was compared on 21 data sets, two splits with up
-# to 1500 training rows each, with forests of 100 trees. Relative to
-# :class:`~skuq.regressors.ResidualRegressor` around the same forest, which needs 5.8 fits
-# and a scale model, its CRPS is 0.95 (geometric mean; 0.63 to 1.15). Relative to a
-# quantile regression forest its CRPS is 0.91 (0.65 to 1.01). Its 90 % intervals cover 87
-# to 94 % (90 % on average), all within the 99 % band of exact coverage. Intervals of the
-# quantile regression forest cover 68 to 97 %. Out-of-bag rows are drawn at random. For
-# groups or a time series pass a splitter as ``cv`` of ``UncertaintyRegressor``, which then
-# refits the forest on its folds.
+# leaves out, and needs one fit. We compared it on 21 data sets with forests of 100 trees,
+# two splits per set and up to 1500 training rows.
+# :class:`~skuq.regressors.ResidualRegressor` around the same forest needs 5.8 fits and a
+# scale model. Relative to this regressor, the CRPS is 0.95 (geometric mean; 0.63 to
+# 1.15). Relative to a quantile regression forest, it is 0.91 (0.65 to 1.01). The 90 %
+# intervals cover 87 to 94 % (90 % on average), and no set differs significantly from 90
+# %. Intervals of the quantile regression forest cover 68 to 97 %. Out-of-bag rows are
+# drawn at random. For groups or a time series, pass a splitter as ``cv`` of
+# ``UncertaintyRegressor``, which then refits the forest on its folds.
 #
 # Measured on 21 data sets
 # ------------------------
@@ -163,21 +166,20 @@ table.T.round(2)
 # (:doc:`/explanation/pools`). The forest is the best method with one fit, with a CRPS of
 # 0.87. Around boosting, six fits give calibrated distributions, and ``effort="high"``
 # lowers the CRPS by 3 %. ``UncertaintyRegressor`` around a quantile loss has 0.98 times
-# the CRPS and 0.86 times the interval score of the quantiles as fitted. The deep ensemble,
-# the forest and the bootstrap separate epistemic from aleatoric uncertainty. Boosting does
-# not, nor does a pool with boosting as a member.
+# the CRPS and 0.86 times the interval score of the quantiles as fitted. The deep
+# ensemble, the forest and the bootstrap separate epistemic from aleatoric uncertainty.
+# Boosting and pools with boosting as a member do not.
 #
 # Gradient boosting
 # -----------------
 #
 # :func:`~skuq.prediction.predict_dist` supports a fitted CatBoost model with
-# ``loss_function="RMSEWithUncertainty"`` or
-# ``"MultiQuantile:alpha=0.05,0.5,0.95"``, and XGBoost with
-# ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
-# ``UncertaintyRegressor`` recalibrates them. A model of one quantile, as in
-# LightGBM and scikit-learn, is not a distribution. ``UncertaintyRegressor`` fits it
-# at four levels, on all rows and without each of two folds: twelve fits. With
-# ``effort="high"`` it needs 66 fits, at eleven levels.
+# ``loss_function="RMSEWithUncertainty"`` or ``"MultiQuantile:alpha=0.05,0.5,0.95"``, and
+# XGBoost with ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
+# ``UncertaintyRegressor`` recalibrates these models. A model of one quantile, as in
+# LightGBM and scikit-learn, does not predict a distribution. ``UncertaintyRegressor``
+# fits such a model at four levels, each to all rows and without each of two folds, which
+# takes twelve fits. With ``effort="high"``, it fits eleven levels, which takes 66 fits.
 #
 # Several targets
 # ---------------
@@ -210,9 +212,9 @@ prediction_interval = dist.interval(0.9)
 confidence_interval = dist.epistemic().interval(0.9)
 
 # %%
-# Most observations lie outside the confidence interval, which is for the mean and
-# shrinks with more rows. The prediction interval includes the noise and does not shrink
-# to zero.
+# Most observations lie outside the confidence interval, because it is an interval for the
+# mean. It shrinks with more rows. The prediction interval includes the noise and does not
+# shrink to zero.
 
 import matplotlib.pyplot as plt
 
@@ -228,5 +230,5 @@ ax.set(xlabel="First feature", ylabel="y")
 legend = ax.legend(frameon=False)
 
 # %%
-# Models that do not separate the two raise
+# Models that do not separate the two parts raise
 # :class:`~skuq.exceptions.NoDecompositionError`.

@@ -31,8 +31,7 @@ dist
 # 1. Model selection: one proper score
 # ------------------------------------
 #
-# Use one score. Choose the score that evaluates the part of the forecast that you
-# use.
+# Use one score. Choose it by the part of the forecast that you use:
 #
 # .. list-table::
 #     :header-rows: 1
@@ -71,9 +70,9 @@ scores.round(3)
 
 # %%
 # Metrics with a required argument have no predefined scorer;
-# :func:`~skuq.metrics.make_scorer` creates one. The examples are the pinball loss
-# of the 95 % quantile, and the CRPS skill score, which is the relative reduction of
-# the CRPS of climatology:
+# :func:`~skuq.metrics.make_scorer` creates one. This code creates scorers for the
+# pinball loss of the 95 % quantile and for the CRPS skill score, which is the
+# relative reduction of the CRPS of climatology:
 
 from skuq.metrics import make_scorer
 
@@ -169,12 +168,46 @@ report = uncertainty_report(
 report
 
 # %%
+# 5. Do the metrics agree?
+# ------------------------
+#
+# :func:`~skuq.evaluation.metric_agreement` compares metrics by their order of several
+# models. It takes a plain table with one row per model and one column per metric.
+# Kendall's tau is 1 if two metrics order the models alike, and -1 for opposite orders.
+# Here, the models are this model with different standard deviations:
+
+import pandas as pd
+
+from skuq.evaluation import metric_agreement
+
+factors = [0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4]
+names = ["crps", "nll", "ence", "picp", "cwc"]
+reports = {
+    factor: uncertainty_report(
+        y_test,
+        (dist.mean(), factor * dist.std()),
+        metrics=names,
+        n_resamples=0,
+        n_simulations=0,
+    )
+    for factor in factors
+}
+table = pd.DataFrame(
+    {factor: report["value"] for factor, report in reports.items()}
+).T
+agreement = metric_agreement(table, directions={"picp": 0.9}, random_state=0)
+agreement.tau.round(2)
+
+# %%
+# If two metrics agree, one of them is enough. If they disagree, choose by the purpose,
+# not by the result. :class:`~skuq.displays.MetricAgreementDisplay` plots the table.
+#
 # Recommendations
 # ---------------
 #
-# * Choose the metric before the results are known. Wibbeke et al. (2025, in
-#   :doc:`/replications/papers`) find that after the same recalibration one metric
-#   often improves while another gets worse.
+# * Choose the metric before the results are known. After the same recalibration, one
+#   metric often improves while another gets worse
+#   (:doc:`/replications/wibbeke-2025-metrics`).
 # * Use at least 500 rows for a calibration metric. With fewer rows, skuq issues a
 #   warning. Proper scores have no minimum, but test differences for significance
 #   (:doc:`/how-to/compare_two_models`).

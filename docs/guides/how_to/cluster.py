@@ -2,10 +2,10 @@
 Search on a cluster
 ===================
 
-skuq uses joblib for parallel computation, and therefore its configured backend:
-local processes by default, or a dask cluster (extra ``dask``). With an integer
-``random_state``, the results of both are identical. This page distributes a search,
-and shows a search that survives the loss of workers.
+skuq uses joblib for parallel computation. joblib runs tasks in local processes by
+default, or on a dask cluster (extra ``dask``). With an integer ``random_state``, both
+give identical results. This page distributes a search, and shows a search that
+survives the loss of workers.
 
 The search is an ordinary search of scikit-learn:
 """
@@ -52,10 +52,10 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
 # skuq distributes only the outermost loop, here one task per candidate and fold.
-# joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, also
-# inside tasks. It would distribute every fold of a
-# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest again.
-# Inside a task, skuq therefore runs folds and trees locally. With ``n_jobs=1``, a
+# joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, even
+# inside tasks. It would therefore also distribute every fold of a
+# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest. To
+# avoid this, skuq runs folds and trees locally inside a task. With ``n_jobs=1``, a
 # regressor of skuq fits its folds and members in the calling process.
 #
 # A cluster has overhead: every worker first imports skuq and scikit-learn, which
@@ -67,12 +67,11 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # -------------------
 #
 # joblib stores each array of a search on one worker, without replication. If this
-# worker fails, the search ends with ``FutureCancelledError: ... cancelled for
-# reason: already forgotten``, and all results are lost.
-# ``parallel_config("dask", scatter=[X, y])`` does not prevent the loss (tested with
-# dask 2026.8 and joblib 1.6). dask recomputes lost tasks. Submit the candidates to
-# dask directly, with one task per candidate. The search then survives the loss of a
-# worker:
+# worker fails, the search ends with ``FutureCancelledError: ... cancelled for reason:
+# already forgotten``, and all results are lost. ``parallel_config("dask", scatter=[X,
+# y])`` does not prevent the loss (tested with dask 2026.8 and joblib 1.6). dask
+# recomputes lost tasks. Submit the candidates to dask directly, with one task per
+# candidate. The search then continues after the loss of a worker:
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
@@ -96,7 +95,7 @@ print(best, np.round(scores, 3))
 # sent with each task. If the data are large, read them in the function from a file
 # that all workers can access. For a search of several hours, use Optuna with a
 # storage, which saves every finished trial. :doc:`/how-to/large_data` computes
-# metrics of rows on the workers.
+# metrics on the workers that store the rows.
 
 client.close()
 cluster.close()

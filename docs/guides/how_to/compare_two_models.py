@@ -113,10 +113,11 @@ report = uncertainty_report(
 report
 
 # %%
-# The trees have the better ENCE, but worse values of both proper scores. This does
-# not change the decision of step 2, but indicates a deficiency of the spline model.
-# The reliability diagram shows the deficiency: the spline model predicts almost the
-# same standard deviation for all rows, while the errors of its bins differ widely.
+# The trees have the better ENCE, but worse values of both proper scores. The ENCE
+# does not change the decision, which step 2 bases on the CRPS, but it indicates a
+# deficiency of the spline model. The reliability diagram shows the deficiency: the
+# spline model predicts almost the same standard deviation for all rows, while the
+# errors of its bins differ widely.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -168,14 +169,14 @@ print(sentence)
 # Common mistakes
 # ---------------
 #
-# * **Choosing the metric after the results are known.** Of thirty metrics, some
-#   favor any given model.
+# * **Choosing the metric after the results are known.** Among thirty metrics, some
+#   favor one model and some favor the other.
 # * **Tuning one model only.** The difference is then due to tuning.
 # * **Recalibrating on the test rows.** All calibration metrics are then optimistic.
 # * **Dependent rows.** In time series and repeated measurements the p-value is far
 #   too small: :doc:`/explanation/significance` quantifies this, and describes the
 #   test by blocks.
-# * **Reporting the best of many.** Test the selected model on rows that were not
-#   used for the selection.
+# * **Reporting the best of many models.** Test the selected model on rows that were
+#   not used for the selection.
 # * **Different rows.** The test checks that two forecasts have the same number of
 #   rows, but cannot check that they are the same rows.

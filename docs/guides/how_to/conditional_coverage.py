@@ -3,9 +3,10 @@ Do my intervals cover all kinds of rows?
 ========================================
 
 Intervals with 90 % coverage on average may have much lower coverage for some rows.
-This page tests whether they have, finds these rows, and shows two remedies. The
-data are measurements of the noise of airfoils in a wind tunnel, in decibels. The
-model is gradient boosting with conformal intervals of one width:
+This page tests whether the coverage differs between rows, finds rows with low
+coverage, and shows two remedies. The data are measurements of the noise of airfoils
+in a wind tunnel, in decibels. The model is gradient boosting with conformal intervals
+of one width:
 """
 
 import numpy as np
@@ -87,9 +88,9 @@ np.round(slabs, 2)
 # 2. Which rows have low coverage?
 # --------------------------------
 #
-# The estimate contains the coverage at each row. The following profile has the mean
-# features of rows with low coverage, as differences from the mean of all rows in
-# units of the standard deviation:
+# The estimate contains the coverage at each row. The following table shows the mean
+# of each feature over the rows with low coverage, minus its mean over all rows, in
+# units of its standard deviation:
 
 rare = estimate.conditional_coverage < 0.8
 profile = (X[rare].mean() - X.mean()) / X.std()
@@ -184,14 +185,14 @@ table.round(4)
 
 # %%
 # All three models have nominal coverage on average. Calibration by group removes a
-# third of the error. The predicted standard deviation removes four fifths, and its
-# intervals are narrower on average.
+# third of the error. The predicted standard deviation removes four fifths of the
+# error, and its intervals are narrower on average.
 #
-# * Do not select a model by these two metrics: random intervals of 90 % coverage
-#   have no error. Select by the interval score or the CRPS
+# * Do not select a model by these two metrics: random intervals of 90 % coverage have
+#   no error. Select by the interval score or the CRPS
 #   (:doc:`/how-to/choose_a_metric`). In this example, the interval score gives the
-#   same ranking. The scorers ``"neg_ert"`` and ``"wsc"`` of the two metrics monitor
-#   a search or a model in use.
+#   same ranking. Use the scorers ``"neg_ert"`` and ``"wsc"`` of the two metrics only
+#   to monitor a search or a deployed model.
 # * The error is an estimate from below: it includes only differences that the
 #   classifier finds. An error near zero on few rows does not prove that the
 #   coverage is the same everywhere.

@@ -2,15 +2,16 @@
 Intervals with guaranteed coverage
 ==================================
 
-:class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
-guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
-guarantee holds for any noise under one condition: the calibration rows and the new
-rows are exchangeable, as in a sample in random order. The guarantee is *marginal*, an
-average over rows and over calibration sets; for some rows, and with one calibration
-set, coverage may be lower. See
-:doc:`/explanation/conformal` for the guarantee and the choice of the method.
+:class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with guaranteed
+coverage to any regressor, including fitted ones (`Fitted models`_). The guarantee
+holds for any noise under one condition: the calibration rows and the new rows are
+exchangeable, as in a sample in random order. The guarantee is *marginal*: it is an
+average over rows and over calibration sets. The coverage may be lower for some rows,
+or with a particular calibration set. See :doc:`/explanation/conformal` for the
+guarantee and the choice of the method.
 
-Data for this page: the noise grows with the size, and is twice as large for shops.
+In the data of this page, the noise grows with the size, and is twice as large for
+shops.
 """
 
 import numpy as np
@@ -92,9 +93,9 @@ intervals = {
 }
 
 # %%
-# ``"split"`` is too wide for small sizes and too narrow for large ones. The widths
-# of ``"normalized"`` and ``"cqr"`` follow the noise as far as the scale model and the
-# quantile models do.
+# The intervals of ``"split"`` are too wide for small sizes and too narrow for large
+# sizes. The widths of ``"normalized"`` and ``"cqr"`` are as good as the scale model
+# and the quantile models.
 
 import matplotlib.pyplot as plt
 
@@ -136,10 +137,11 @@ by_shop["standard error"] = table["standard_error"]
 pd.DataFrame(by_shop).round(2)
 
 # %%
-# Calibrated together, shops are covered too rarely and all others too often.
-# Calibrated by group, both are close to 90 %. The guarantee is an average over
-# calibration sets. This set has about 150 shops, so the coverage of shops has a
-# standard deviation of 0.02 around 90 %, plus the standard error on new rows.
+# With one calibration for all rows, the coverage is too low for shops and too high
+# for all others. With calibration by group, both coverages are close to 90 %. The
+# guarantee is an average over calibration sets. This set has about 150 shops, so the
+# coverage of shops has a standard deviation of 0.02 around 90 %, plus the standard
+# error on new rows.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -150,14 +152,15 @@ legend = ax.legend(frameon=False)
 
 # %%
 # A label with fewer than ``min_group_size`` calibration rows, or none, raises an
-# error. With ``rare_groups="pool"`` rows with such a label use the scores of all
-# groups, without a guarantee for the group.
+# error. With ``rare_groups="pool"``, rows with such a label use the scores of all
+# groups, and the coverage of the group is not guaranteed.
 #
 # Fitted models
 # -------------
 #
 # Wrap a fitted model in scikit-learn's ``FrozenEstimator``, which is never refitted.
-# All rows passed to ``fit`` then calibrate; they must not be training rows.
+# All rows passed to ``fit`` are then calibration rows; they must not be training rows
+# of the model.
 
 from sklearn.frozen import FrozenEstimator
 
@@ -168,7 +171,8 @@ calibrated.predict_interval(X_new)[:3].round(2)
 # %%
 # :class:`~skuq.recalibration.ConformalRecalibrator` calibrates a fitted model with a
 # predictive distribution. Its ``group_by`` uses the distributions, not X: with
-# ``group_by=4``, each of four bins of predicted standard deviation has the guarantee.
+# ``group_by=4``, the coverage is guaranteed in each of four bins of predicted
+# standard deviation.
 
 from skuq import RecalibratedRegressor
 from skuq.recalibration import ConformalRecalibrator
@@ -184,9 +188,9 @@ calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 # --------------
 #
 # Rows of one patient or machine are dependent. If new rows come from new machines,
-# hold out whole machines: with a splitter of one split for ``ConformalRegressor``, with
-# folds for ``CrossConformalRegressor``. The argument ``groups`` of ``fit`` goes to the
-# splitter; it has no relation to ``group_by``.
+# hold out whole machines: pass a splitter with one split to ``ConformalRegressor``,
+# or a splitter with several folds to ``CrossConformalRegressor``. The argument
+# ``groups`` of ``fit`` is passed to the splitter; it has no relation to ``group_by``.
 
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
@@ -206,10 +210,11 @@ print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}"
 # Covariate shift
 # ---------------
 #
-# If new rows have another distribution of X but the same distribution of y given X,
-# weight the calibration rows by the ratio of the densities: ``density_ratio``, a
-# function of X. A classifier of old and new rows can estimate the ratio, without
-# targets of the new rows. In this example most new rows are large:
+# If new rows have a different distribution of X but the same distribution of y given
+# X, weight the calibration rows by the ratio of the densities. Pass the ratio as
+# ``density_ratio``, a function of X. A classifier that separates old from new rows
+# can estimate the ratio, without targets of the new rows. In this example, most new
+# rows are large:
 
 from sklearn.linear_model import LogisticRegression
 
@@ -235,18 +240,19 @@ print(f"coverage without weights {ignored:.2f}, with weights {weighted:.2f}")
 # Time series and drift
 # ---------------------
 #
-# Calibrate on rows after the training rows: ``cv`` accepts one pair of index
-# arrays. Then pass observations to ``partial_fit``. It increases the target coverage
-# after a miss and decreases it otherwise, and adds the new errors to the calibration
-# set. In the data the noise is 80 % larger from row 900 on.
+# Calibrate on rows that are later than the training rows: ``cv`` accepts one pair of
+# index arrays. Then pass new observations to ``partial_fit``. ``partial_fit``
+# increases the target coverage after a miss and decreases it otherwise. It also adds
+# the new errors to the calibration set. In this example, the noise is 80 % larger
+# from row 900 on.
 
 X_time, y_time = draw(rng.uniform(0, 3, size=1500))
 later = np.arange(1500) >= 900
 y_time[later] += 0.8 * (y_time - X_time["size"] ** 2)[later]
 
 # %%
-# The model is trained on the first 500 rows and calibrated on the next 300. Its
-# intervals without updates:
+# The model is trained on the first 500 rows and calibrated on the next 300. This code
+# predicts its intervals without updates:
 
 past, recent = np.arange(0, 500), np.arange(500, 800)
 sequence = ConformalRegressor(
@@ -256,7 +262,8 @@ sequence.fit(X_time[:800], y_time[:800])
 fixed = sequence.predict_interval(X_time[800:])
 
 # %%
-# With updates: 20 rows are predicted, then observed, and so on.
+# With updates, the model predicts 20 rows, then ``partial_fit`` receives their
+# targets, and so on:
 
 adaptive = []
 for start in range(800, 1500, 20):
@@ -272,8 +279,8 @@ without, with_feedback = (
 print(f"coverage without updates {without:.2f}, with updates {with_feedback:.2f}")
 
 # %%
-# After the change the coverage without updates drops and stays low; with updates it
-# recovers within two hundred rows.
+# After the change, the coverage drops. Without updates, it stays low; with updates,
+# it recovers within two hundred rows.
 
 observed = y_time[800:]
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
@@ -287,8 +294,8 @@ ax.set(xlabel="row", ylabel="coverage of the last 100 rows")
 legend = ax.legend(frameon=False)
 
 # %%
-# The model itself is not refitted. ``gamma`` is the step size of the target
-# coverage. Under any drift, the miss rate over T rows differs from the nominal miss
-# rate by at most about 1 / (``gamma`` T). ``window`` limits the calibration set to
-# recent errors. The guarantee requires that intervals are sometimes infinite or a
-# single point; this is more frequent with a larger ``gamma``.
+# The model itself is not refitted. ``gamma`` is the step size of the target coverage.
+# Under any drift, the miss rate over T rows differs from the nominal miss rate by at
+# most about 1 / (``gamma`` T). ``window`` limits the calibration set to recent
+# errors. For this guarantee, an interval must sometimes be infinite or a single
+# point. Such intervals are more frequent with a larger ``gamma``.

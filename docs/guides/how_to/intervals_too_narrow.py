@@ -81,9 +81,10 @@ by_feature[["lower", "upper", "n", "coverage"]].round(2)
 # 3. Distinguish bias, scale and shape
 # ------------------------------------
 #
-# Divide the errors by the predicted standard deviations. The tails are the quantiles
-# at levels 0.05 and 0.95, after bias and scale are removed. They are -1.64 and 1.64
-# for a normal distribution.
+# Divide the errors by the predicted standard deviations. ``bias`` is the mean of these
+# standardized errors, ``factor`` is their size, and ``tails`` are their quantiles at
+# the levels 0.05 and 0.95, after bias and scale are removed. The tails of a normal
+# distribution are -1.64 and 1.64.
 
 z = (y[calibrating] - dist.mean()) / dist.std()
 bias, factor = z.mean(), z.std()
@@ -206,8 +207,8 @@ pd.DataFrame(rows).T.round(3)
 # bin, the coverage is close to nominal in all four quarters. The empirical
 # distribution of errors has the smallest CRPS.
 #
-# The reliability diagram of the new rows shows the same result. One factor shifts the
-# curve to the right. With one factor per bin, the curve is close to the diagonal.
+# The reliability diagram of the new rows shows the same result. With one factor, the
+# curve moves to the right. With one factor per bin, the curve is close to the diagonal.
 
 ax = None
 for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
@@ -218,9 +219,9 @@ for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
 
 # %%
 # ``IsotonicRecalibrator().fit`` raises an error for these forecasts. On 17 % of the
-# rows, the target is outside the predictions of all trees. The predicted probability
-# is zero there, so a map of levels has no effect. Scale first, as below, or use
-# ``EmpiricalRecalibrator``, as above.
+# rows, the target is outside the predictions of all trees. The predicted probability of
+# these targets is zero, so a map of probability levels has no effect. Scale the
+# distributions first, as below, or use ``EmpiricalRecalibrator``, as above.
 
 from sklearn.pipeline import make_pipeline
 
@@ -257,8 +258,8 @@ scaled, learned = (
 pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
-# The coverage of the recalibrated model decreases with this distance by nearly 20 %.
-# The coverage of the model of the noise is between 87 and 93 %:
+# The coverage of the recalibrated model decreases with the distance, by nearly 20
+# percentage points. The coverage of the model of the noise is between 87 and 93 %:
 
 import matplotlib.pyplot as plt
 

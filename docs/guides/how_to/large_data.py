@@ -2,11 +2,11 @@
 Evaluate more rows than memory holds
 ====================================
 
-A hundred million forecasts are stored in Parquet files (extra ``parquet``:
-pyarrow), or on several machines. :class:`~skuq.monitoring.MetricAccumulator`
-computes metrics, report and plots from one block of rows after the other. It stores
-sums and histograms of about a megabyte, and accumulators of different rows can be
-added. :doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
+A hundred million forecasts are stored in Parquet files (extra ``parquet``: pyarrow),
+or on several machines. :class:`~skuq.monitoring.MetricAccumulator` computes metrics,
+reports and plots from one block of rows after another. It stores sums and histograms,
+in total about a megabyte, and accumulators of different rows can be added.
+:doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
 
 The example is a small file of forecasts, in row groups of 50 000:
 """
@@ -101,9 +101,9 @@ on_dask = lazy.compute()
 print({name: round(value, 3) for name, value in on_dask.result().items()})
 
 # %%
-# The predictions of a model are a dask collection as well: mean and standard
-# deviation, or quantiles. ``to_parquet`` stores the collection without loading it
-# into memory.
+# The predictions of a model on dask are a dask collection, too, with columns for mean
+# and standard deviation, or for quantiles. ``to_parquet`` stores the collection
+# without loading it into memory.
 
 from sklearn.linear_model import BayesianRidge
 
@@ -123,9 +123,9 @@ quantiles.head(3).round(2)
 # -------------
 #
 # Accumulators can be pickled, so every engine that runs Python functions can use
-# them. This page defines the functions and does not call them. They were run
-# manually, with Ray 2.60 and with Spark 4.3 on Java 17, and the results were equal
-# to the results of one process. On Ray, after ``import ray``, use the function of
+# them. This page defines the functions and does not call them. We ran the functions
+# manually, with Ray 2.60 and with Spark 4.3 on Java 17. The results were equal to the
+# results of one process. On Ray, after ``import ray``, use the function that reads
 # the row groups:
 
 

@@ -34,11 +34,11 @@ model = BayesianRidge().fit(*make_rows(20_000))
 # An alarm as targets arrive
 # --------------------------
 #
-# The monitor compares each target with its 90 % interval. Its e-value is the
-# evidence against a coverage of 90 % or more. If the coverage is at least 90 %, the
-# e-value exceeds 100 at any time with a probability of at most 1 %, for every
-# number of checks. 1 % is the default of ``false_alarm``. The accumulator of the
-# month is updated with the same rows.
+# The monitor compares each target with its 90 % interval. Its e-value is the evidence
+# against a coverage of 90 % or more. If the coverage is at least 90 %, the
+# probability that the e-value ever exceeds 100 is at most 1 %, for any number of
+# checks. 1 % is the default of ``false_alarm``. The accumulator of the month is
+# updated with the same rows.
 
 from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
@@ -85,7 +85,8 @@ from skuq.displays import CalibrationDriftDisplay
 display = CalibrationDriftDisplay.from_periods(months)
 
 # %%
-# Accumulators of months can be added to quarters, without the rows:
+# The accumulators of three months can be added to the accumulator of a quarter,
+# without the rows:
 
 quarters = {}
 for month, accumulator in months.items():
@@ -114,17 +115,17 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 #
 # ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a motorway
 # (Hogue 2019, UCI, 41 000 hours) by gradient boosting on hour, date and weather,
-# fitted to four weeks in five of 2013. Its intervals are calibrated on whole weeks,
-# because hours of one day are similar and must not be in two folds. One hour in 25
-# is tested:
+# fitted to four of every five weeks of 2013. The folds for calibration consist of
+# whole weeks, because hours of one day are similar and must not be in two folds. One
+# hour in 25 is tested:
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
 #         flagged quarters: the third ones of 2015, 2016 and 2018, and the fourth of 2016.
 #
-# In the held-out weeks of 2013 and in 2014, no quarter is flagged. Coverage is 89
-# to 94 % over all hours. The third quarters of 2015, 2016 and 2018 are flagged,
-# with a coverage of 77, 49 and 78 %, and the fourth quarter of 2016, with 69 %. The
-# CRPS of the third quarter of 2016 is 1.8 times the largest CRPS of other summers,
-# although the width is the same. The monitor of the coverage raises an alarm on 29
-# July 2015.
+# In the held-out weeks of 2013 and in 2014, no quarter is flagged. In these quarters,
+# the coverage is 89 to 94 % over all hours. Four later quarters are flagged: the
+# third quarters of 2015, 2016 and 2018, with a coverage of 77, 49 and 78 %, and the
+# fourth quarter of 2016, with 69 %. The CRPS of the third quarter of 2016 is 1.8
+# times the largest CRPS of other summers, although the width is the same. The monitor
+# of the coverage raises an alarm on 29 July 2015.

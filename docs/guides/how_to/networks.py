@@ -43,7 +43,7 @@ X.shape, X_new.shape
 #       - 50 networks; on 100 rows these intervals are too narrow
 #     * - :class:`~skuq.neural.MCDropoutRegressor`
 #       - a single network with an epistemic part, homoscedastic noise
-#       - the epistemic part depends more on the rate than on the rows
+#       - the epistemic part depends more on the dropout rate than on the number of rows
 #     * - :class:`~skuq.neural.ConcreteDropoutRegressor`
 #       - a single network with an epistemic part, heteroscedastic noise
 #       - the epistemic part is too small, and decreases with the number of epochs
@@ -150,8 +150,8 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 # categories in earlier steps.
 #
 # If you use intervals of one coverage only, calibrate at this coverage:
-# ``calibration_coverage=0.8``. Intervals of other coverages follow from the
-# Student t distribution.
+# ``calibration_coverage=0.8``. The intervals of other coverages then depend on the
+# fitted Student t distribution.
 #
 # Custom modules
 # --------------
@@ -159,8 +159,8 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 # ``module`` is a class or function that builds a network. It is called with the
 # number of columns and the number of outputs. The outputs are the mean and the raw
 # variance of the standardized target; estimators with homoscedastic noise require
-# only the mean. Concrete dropout, Laplace and variational inference of the last
-# layer append this layer to the module. For these methods, the module returns
+# only the mean. Concrete dropout, Laplace and variational inference of the last layer
+# append the last layer to the module. For these methods, the module returns
 # ``hidden_layer_sizes[-1]`` features. MC dropout keeps dropout layers of the module
 # active at prediction time.
 
@@ -366,10 +366,10 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # With an integer ``random_state``, results are bitwise reproducible on the same
 # machine with the same versions. Up to rounding, member k does not depend on the
 # number of members, on ``n_jobs``, or on other estimators trained with it. Training
-# restores the state of torch's global generator, also if custom layers draw from it.
+# restores the state of torch's global generator, even if custom layers draw from it.
 #
-# CPU and GPU, and different processors, round differently, and training amplifies
-# the differences. The forecasts are then not identical, but of equal quality.
+# Rounding differs between CPU and GPU, and between processors, and training amplifies
+# the differences. The forecasts are then not identical, but equally good.
 # ``dtype="float64"`` reduces the differences.
 #
 # Training uses one thread, regardless of ``torch.get_num_threads()``, and then
@@ -380,25 +380,27 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # -----
 #
 # * Train fewer epochs. Training runs all epochs and keeps the weights of the best
-#   epoch. "auto" means 8000 steps, but at most 200 epochs. For dropout, variational
-#   inference, Laplace and SWA, it means 6000 steps, but at most 1000 epochs. For an
-#   ensemble, ``best_epoch_`` is often below half of the epochs.
-# * Use larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults
-#   of the deep ensemble. With 5 members, they take 0.76 of the time, with 0.97 times
-#   the CRPS. With 20 members, they take 0.85 of the time, with 1.01 times the CRPS
-#   (airfoil_self_noise, gal_kin8nm and concrete_strength, 721 to 1500 training rows,
-#   one split each, CPU seconds).
-# * Use fewer members: 10 instead of 20 take 0.60 of the time, with 1.09 times the
-#   CRPS (1.03 to 1.19; the same sets, three splits each). With 5 members, one row in
-#   ten has no out-of-bag member. Use ``keep_best="crps"`` with 5 members, because
-#   their likelihood selects too early an epoch.
+#   epoch. The default ``max_epochs="auto"`` means 8000 steps, but at most 200 epochs.
+#   For dropout, variational inference, Laplace and SWA, it means 6000 steps, but at
+#   most 1000 epochs. For an ensemble, ``best_epoch_`` is often below half of the
+#   epochs.
+# * Use larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults of
+#   the deep ensemble. With 5 members, a fit takes 0.76 times the CPU time, and the CRPS
+#   is 0.97 times as large. With 20 members, a fit takes 0.85 times the CPU time, and
+#   the CRPS is 1.01 times as large. These are means over airfoil_self_noise, gal_kin8nm
+#   and concrete_strength, with 721 to 1500 training rows and one split each.
+# * Use fewer members: 10 instead of 20 members take 0.60 times the CPU time, and the
+#   CRPS is 1.09 times as large (1.03 to 1.19; the same sets, three splits each). With 5
+#   members, one row in ten has no out-of-bag member. Use ``keep_best="crps"`` with 5
+#   members, because the likelihood selects an epoch that is too early.
 # * Train jointly with ``fit_many``: ten networks of 2000 rows take about twice the
 #   time of one network.
 # * Set ``n_jobs``: more than about 40 members are trained in chunks, which are
 #   distributed over processes.
-# * Use built-in layers. A custom module costs 1.6 times as much with 20 members or
-#   more, and three times as much with one member. Members of a module that cannot be
+# * Use built-in layers. A custom module takes 1.6 times as long with 20 members or
+#   more, and three times as long with one member. Members of a module that cannot be
 #   vectorized are trained in a loop.
 # * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
-# * Predictions by dropout and variational inference draw 200 networks. The epistemic
-#   part is accurate to 5 % with 200 networks, and to 10 % with ``n_draws=50``.
+# * Use a smaller ``n_draws``: predictions by dropout and variational inference draw
+#   200 networks by default. The epistemic part is accurate to 5 % with 200 networks,
+#   and to 10 % with ``n_draws=50``.

@@ -2,9 +2,10 @@
 Prediction sets of classifiers
 ==============================
 
-A prediction set is the analogue of a prediction interval for classes. It contains
-the label with a nominal coverage, for example 95 %. Sets are boolean arrays of shape
-(rows, classes), with the same columns as ``predict_proba`` and ``classes_``.
+A prediction set is the analogue of a prediction interval for classes. It contains the
+label with a given probability, the nominal coverage, for example 95 %. Sets are boolean
+arrays of shape (rows, classes), with the same columns as ``predict_proba`` and
+``classes_``.
 
 The data of this page are images of handwritten digits, with ten classes.
 """
@@ -48,9 +49,9 @@ sets.shape, plain
 # calibrate each class against all others.
 #
 # If the probabilities are calibrated, the sets cover *more* than nominal, because the
-# last class overshoots the coverage. For accurate models, the difference is large.
-# Compare the observed coverage with the mass of the sets, the sum of their
-# probabilities.
+# last class of a set raises the sum of the probabilities above the nominal coverage.
+# For accurate models, the difference is large. Compare the observed coverage with the
+# mass of the sets, the sum of their probabilities.
 #
 # With a guarantee
 # ----------------
@@ -85,8 +86,8 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # ----------
 #
 # ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
-# classes above one threshold of probability, so images that are difficult to classify
-# have a lower coverage than others. ``"aps"`` adds classes until the sum of their
+# classes whose probability is above one threshold, so the coverage is lower for images
+# that are difficult to classify. ``"aps"`` adds classes until the sum of their
 # probabilities exceeds a threshold. Its coverage differs less between images, but its
 # sets are larger. ``randomized=True`` makes the coverage of ``"aps"`` exact, and
 # ``penalty`` (RAPS) avoids very large sets.
@@ -164,8 +165,8 @@ print(share_covered(calibrated.predict_set(X_new, 0.95)))
 # can be estimated, ``density_ratio`` restores the coverage. In this example, images
 # with uncertain predictions become four times as frequent. Sets calibrated on the old
 # images therefore cover too few new images. The example simulates the shift by weights:
-# the weight of each image is its density ratio. It prints coverage and mean size
-# without and with the ratio:
+# the weight of each image is its density ratio. It prints the coverage and the mean
+# size of the sets without and with the ratio:
 
 middle = np.median(largest)
 

@@ -133,8 +133,8 @@ corrected.std().round(3)
 #
 # For quantile models (``MultiQuantileRegressor``, quantile forests), use
 # :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as ``UncertaintyRegressor``
-# does. It is not the default of ``RecalibratedRegressor``. Other recalibrators depend
-# on the assumed tails of a quantile model:
+# does. Pass it to ``RecalibratedRegressor``, which has a different default. Other
+# recalibrators depend on the assumed tails of a quantile model:
 #
 # * The standard deviation depends on the tails, so a factor may make the intervals
 #   worse. The 90 % intervals of gradient-boosted quantiles covered 86 %, and 82 %

@@ -80,8 +80,8 @@ dist.interval(0.9)[:3].round(2)
 # Two rules are important.
 #
 # **Set** ``error_score="raise"``. A candidate without a predictive distribution then
-# raises an error. By default, a search replaces an exception in the scorer by NaN and
-# a warning, and may select the first candidate.
+# raises an error. By default, a search issues a warning and replaces the score by NaN
+# if the scorer raises an exception. It may then select the first candidate.
 # :func:`~skuq.prediction.supports_dist` returns whether an estimator supports
 # predictive distributions:
 
@@ -123,7 +123,7 @@ for name in ("test_neg_crps", "test_neg_nll"):
 # Selection under constraints
 # ---------------------------
 #
-# Some metrics are not suitable for selection alone. The calibration error ENCE may
+# Some metrics alone are not suitable for selection. The calibration error ENCE may
 # rank a model that ignores X above an informative model, and coverage and width have
 # no optimum. Use these metrics as constraints, in their own units:
 
@@ -131,7 +131,7 @@ from skuq.model_selection import refit_best
 
 constrained = GridSearchCV(
     search.estimator,
-    search.param_grid,
+    {"estimator__selectkbest__k": [1, 2, 10]},
     scoring=scorers("neg_crps", "neg_ence"),
     refit=refit_best("neg_crps", subject_to={"ence": ("<=", 0.5)}),
     cv=3,

@@ -2,10 +2,10 @@
 Evaluate a model on shifted data
 ================================
 
-Intervals are calibrated on the training data. This page measures their coverage if
-the new data differ, with :func:`~skuq.evaluation.shift_curve`. Weights are a remedy
-if the shift of the features is known. The data are measurements of the noise of
-airfoils in a wind tunnel.
+Intervals are calibrated on the training data. This page uses
+:func:`~skuq.evaluation.shift_curve` to measure their coverage on new data that differ
+from the training data. If the shift of the features is known, weights are a remedy.
+The data are measurements of the noise of airfoils in a wind tunnel.
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ noisy
 #
 # A :class:`~skuq.evaluation.Tilt` weights the test rows by ``exp(severity * z)``,
 # where z is a column, or a sum of columns with the given coefficients. Only the
-# frequency of the features changes; rows are neither resampled nor invented. In
-# this example layers become thicker, and frequencies lower:
+# weights of the rows change; the rows themselves do not. In this example, the layers
+# become thicker and the frequencies become lower:
 
 from skuq.displays import ShiftCurveDisplay
 from skuq.evaluation import Tilt
@@ -145,12 +145,12 @@ coverage
 # --------------------------
 #
 # No method restores the coverage if the distribution of the targets given the
-# features changes, or if new rows are in a region without old rows. In such a
-# region no calibration row can be weighted. The noise of the first section is an
-# example. Conformal calibration, recalibration and ensembles do not have nominal
-# coverage in this case; :doc:`/replications/kompa-2021-shift` has measurements.
-# Such shifts can only be detected: :class:`~skuq.monitoring.CoverageMonitor` tests
-# the coverage of rows as their targets arrive. ``partial_fit`` of
+# features changes, or if new rows are in a region without old rows. Such a region has
+# no calibration rows to weight. The noise of the first section is an example.
+# Conformal calibration, recalibration and ensembles do not have nominal coverage in
+# this case; :doc:`/replications/kompa-2021-shift` has measurements. Such shifts can
+# only be detected: :class:`~skuq.monitoring.CoverageMonitor` tests the coverage of
+# rows as their targets arrive. ``partial_fit`` of
 # :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets
 # (see :doc:`/how-to/conformal`).
 #
@@ -192,6 +192,6 @@ moved = pd.DataFrame({name: each.mean(axis=1) for name, each in scores.items()})
 moved.round(2)
 
 # %%
-# :doc:`/replications/kompa-2021-classification` compares seven methods on rotated
-# and rolled digits. It shows the methods whose sets grow, and the effect of
-# conformal calibration.
+# :doc:`/replications/kompa-2021-classification` compares seven methods on rotated and
+# rolled digits. It shows for which methods the sets grow, and the effect of conformal
+# calibration.

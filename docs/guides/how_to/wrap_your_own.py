@@ -5,7 +5,8 @@ Add predictive distributions to a custom model
 This page connects skuq to models with their own predictive distributions: your own
 classes, classes of other packages, and predicted quantiles or samples. If a
 regressor does not predict distributions, wrap it in
-:class:`~skuq.regressors.UncertaintyRegressor` instead.
+:class:`~skuq.regressors.UncertaintyRegressor` instead. :doc:`/how-to/extend` has new
+methods: custom metrics, recalibrators, regressors and conformal scores.
 
 Custom classes
 --------------
@@ -73,16 +74,16 @@ from sklearn.neighbors import KNeighborsRegressor
 from skuq import register
 
 
-def neighbours_spread(estimator, X):
+def neighbors_spread(estimator, X):
     """Return the mean and standard deviation of the neighbors' targets."""
     targets = estimator._y[estimator.kneighbors(X, return_distance=False)]
     return Normal(targets.mean(axis=1), targets.std(axis=1, ddof=1))
 
 
-register("sklearn.neighbors._regression.KNeighborsRegressor", neighbours_spread)
+register("sklearn.neighbors._regression.KNeighborsRegressor", neighbors_spread)
 
-neighbours = make_pipeline(StandardScaler(), KNeighborsRegressor(n_neighbors=20))
-dist = predict_dist(neighbours.fit(X, y), X)
+neighbors = make_pipeline(StandardScaler(), KNeighborsRegressor(n_neighbors=20))
+dist = predict_dist(neighbors.fit(X, y), X)
 dist.interval(0.9)[:2].round(2)
 
 # %%

@@ -5,9 +5,9 @@ Groups, time, weights, missing values
 Many data sets are not a table of independent, complete, numeric rows. This page
 shows how to use data with missing values, categories, groups, time order or weights.
 
-The data have 60 patients and 8 rows per patient. The features are a size with
-missing values, a category, and the age of the patient. The target contains an effect
-of the patient that the features do not explain, as in repeated measurements:
+The data have 60 patients and 8 rows per patient. The features are a size with missing
+values, a category, and the age of the patient. As in repeated measurements, each
+patient has an effect on the target that the features do not explain:
 """
 
 import numpy as np
@@ -98,11 +98,11 @@ for name, share in covered.items():
     print(f"folds of {name}: 90 % intervals cover {share:.2f} of the new rows")
 
 # %%
-# With folds of rows, the calibration curve of new patients shows that the
-# distributions are too narrow: too many observations are below the low quantiles and
-# above the high quantiles. With folds of patients, the curve is close to the diagonal
-# at both ends. The deviation in the middle is the mean effect of the 60 patients. The
-# sampling band is valid for independent rows.
+# With folds of rows, the calibration curve of new patients shows that the distributions
+# are too narrow: too many observations are below the low quantiles and above the high
+# quantiles. With folds of patients, the curve is close to the diagonal at both ends.
+# The deviation in the middle is due to the mean effect of the 60 patients. The sampling
+# band is valid for independent rows only.
 
 from skuq.displays import CalibrationCurveDisplay
 

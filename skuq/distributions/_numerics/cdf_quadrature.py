@@ -62,14 +62,14 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
     edges = np.sort(dist._landmarks(), axis=1)
     # c is a landmark, so that a panel above c uses 1 - G and a panel below c uses G
     middle = edges.shape[1] // 2
-    centre, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
+    center, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # prevents overflow of the squares
     first, second = np.zeros(len(dist)), np.zeros(len(dist))
     for k, x, weight in _panels(edges):
         mass = weight / unit * (dist._sf(x) if k >= middle else -dist._cdf(x))
         first += mass
-        second += 2 * mass * ((x - centre) / unit)
-    return centre + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
+        second += 2 * mass * ((x - center) / unit)
+    return center + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
 
 def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:

@@ -18,8 +18,6 @@ import numpy as np
 from skuq._typing import FloatArray
 from skuq.distributions._numerics.hermite_table import EDGES
 
-__all__ = ["cdf_spread", "relative_spacing"]
-
 _CHUNK, _LAST = 16, 64.0
 """Number of nodes per block, and the largest u."""
 _NEGLIGIBLE = 1e-13

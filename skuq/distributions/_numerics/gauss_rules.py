@@ -17,8 +17,6 @@ from scipy.special import ndtr
 
 from skuq._typing import FloatArray, IntArray
 
-__all__ = ["LAST_SCORE", "Rule", "cell_rule", "exponential_rule", "score_edges", "score_rule"]
-
 _SIZE = 4
 _FINE, _FINE_WEIGHTS = leggauss(10)
 LAST_SCORE = 8.3
@@ -60,8 +58,8 @@ def _gauss(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
     distinct = np.unique(values)
     if distinct.size <= _SIZE:
         return distinct, np.asarray(np.bincount(np.searchsorted(distinct, values), weights), dtype=np.float64)
-    total, centre, half = weights.sum(), (distinct[0] + distinct[-1]) / 2, (distinct[-1] - distinct[0]) / 2
-    place, share = (values - centre) / half, weights / total
+    total, center, half = weights.sum(), (distinct[0] + distinct[-1]) / 2, (distinct[-1] - distinct[0]) / 2
+    place, share = (values - center) / half, weights / total
     diagonal, beside = np.zeros(_SIZE), np.zeros(_SIZE)
     last, current, norm = np.zeros_like(place), np.ones_like(place), 1.0
     for k in range(_SIZE):
@@ -72,7 +70,7 @@ def _gauss(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
             beside[k + 1] = norm / previous
     off = np.sqrt(beside[1:])
     nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
-    return centre + half * nodes, total * vectors[0] ** 2
+    return center + half * nodes, total * vectors[0] ** 2
 
 
 def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:

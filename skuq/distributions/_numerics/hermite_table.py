@@ -10,8 +10,6 @@ import numpy as np
 
 from skuq._typing import FloatArray, IntArray
 
-__all__ = ["EDGES", "HermiteTable"]
-
 _PER_UNIT, _HALF = 64, 70 * 64
 EDGES: FloatArray = np.sinh(np.arange(-_HALF, _HALF + 1) / _PER_UNIT)
 """Edges from -1e30 to 1e30."""

@@ -117,19 +117,19 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation, each (n,); the mean is NaN if both tails are infinite."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    centre = np.array(dist._ppf(np.asarray(0.5)))  # deviations from the median keep precision
+    center = np.array(dist._ppf(np.asarray(0.5)))  # deviations from the median keep precision
     unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # prevents overflow of squares
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
-    first, second = np.zeros_like(centre), np.zeros_like(centre)
+    first, second = np.zeros_like(center), np.zeros_like(center)
     with np.errstate(over="ignore", invalid="ignore"):
         for at, is_upper, weight in zip(grid.nodes, upper, grid.weights, strict=True):
-            deviation = (_node_quantile(dist, at, is_upper) - centre) / unit
+            deviation = (_node_quantile(dist, at, is_upper) - center) / unit
             first += weight * deviation
             second += weight * deviation**2
         # moments about the median, in units of the spread, cancel little
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
-    return centre + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
+    return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
 def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
@@ -230,7 +230,7 @@ def _split_panel(
     return integral(low, level, True) + integral(level, high, False)
 
 
-class Winsorised:
+class Winsorized:
     def __init__(self, dist: LevelQuantiles, tail: float) -> None:
         self.dist, self.tail = dist, tail
 

@@ -17,8 +17,6 @@ from scipy.special import exprel
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["PiecewiseCdf", "piecewise_distance"]
-
 _SMALL = 1e-2
 """Rate below which a difference of nearly equal exponentials is computed by its series."""
 

@@ -30,6 +30,7 @@ from skuq.evaluation._resampling import Evaluation, Rows, RowsOfClasses, bootstr
 from skuq.evaluation._significance import interval_of_draws
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._internal import (
+    MetricFunction,
     MetricSpec,
     all_specs,
     check_class_forecast,
@@ -46,7 +47,7 @@ MOST_SIMULATED = 1e8
 """Largest number of targets of one simulation, which holds several arrays of this length."""
 
 
-class Progress:
+class ReportProgress:
     """Counter that writes the finished steps to stderr, in tenths of all steps, if verbose."""
 
     def __init__(self, what: str, total: int, verbose: int) -> None:
@@ -60,6 +61,8 @@ class Progress:
 
 @dataclass
 class Entry:
+    """Value of one metric of one model, its resamples and its values for simulated targets."""
+
     spec: MetricSpec
     evaluation: Evaluation
     value: float
@@ -91,7 +94,7 @@ def uncertainty_report(
     labels: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
     sample_weight: ArrayLike | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str | MetricFunction] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     n_resamples: int = 300,
     n_simulations: int = 100,
@@ -101,9 +104,9 @@ def uncertainty_report(
 ) -> UncertaintyReport:
     """Return all metrics of a forecast with their meaning.
 
-    Calibration errors of a perfect forecast are above 0 too, and grow with fewer rows. The report therefore
-    compares each value with the value for targets drawn from the forecasts themselves. It adds an interval by
-    resampling, and a sentence.
+    Calibration errors of a perfect forecast are also positive, and they are larger on fewer rows. The report
+    therefore compares each value with the value for targets drawn from the forecasts themselves. It also has
+    a bootstrap interval of each value, and a sentence that explains the value.
 
     Parameters
     ----------
@@ -115,15 +118,16 @@ def uncertainty_report(
         shape (n, K), or prediction sets as a boolean array.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. Required for two classes, because two columns
-        without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then hold
-        all classes.
+        without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then
+        contain all classes.
     coverage : float, default=0.9
         Nominal coverage of the central interval, or of the prediction set of a classifier. It applies to all
-        metrics of one interval or set. Bounds and sets must have been made for it.
+        metrics of one interval or set. Given bounds and sets must have this coverage.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    metrics : sequence of str, default=None
-        Abbreviations. None means all metrics without required arguments and X.
+    metrics : sequence of str or callable, default=None
+        Metrics of skuq, by abbreviation or function. None means all metrics without required arguments and X.
+        For a metric of your own, call `bootstrap_interval`.
     options : mapping of str to mapping, default=None
         Options by abbreviation. The report includes metrics with required options if these are given:
         ``options={"crpss": {"y_train": y_train}}``.
@@ -143,13 +147,13 @@ def uncertainty_report(
     report : UncertaintyReport
         DataFrame with one row per metric, or per metric and model, and the columns title, value, low, high
         (interval), calibrated, calibrated_low, calibrated_high (mean and range of a calibrated model), units,
-        direction, optimum and reading. It prints as a table with models side by side. A metric that is not
-        defined has the value NaN, and its reading is the reason.
+        direction, optimum and reading. It prints as a table with models side by side. The value of an
+        undefined metric is NaN, and its reading states the reason.
 
     Warns
     -----
     SmallSampleWarning
-        Below 50 rows, once for all metrics and models.
+        With fewer than 50 rows, once for all metrics and models.
 
     See Also
     --------
@@ -193,8 +197,8 @@ def uncertainty_report(
     rng = check_random_state(random_state)
     check_integer(verbose, "verbose", 0)
     models, settings = _models(y_pred), _settings(options)
-    given = _rows(y_true, models, labels, sample_weight)
-    of_classes = isinstance(given, RowsOfClasses)
+    unsorted = _rows(y_true, models, labels, sample_weight)
+    of_classes = isinstance(unsorted, RowsOfClasses)
     chosen = _chosen(metrics, settings, of_classes)
     # one seed, so that all models are evaluated on the same random numbers
     seeds = {
@@ -202,22 +206,24 @@ def uncertainty_report(
     }
     tables, summary = {}, {}
     for name, prediction in models.items():
-        rows, forecast = _by_uncertainty(given, prediction, chosen)
+        rows, forecast = _by_uncertainty(unsorted, prediction, chosen)
         if isinstance(forecast, Distribution):
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat the warning
             entries = _values(rows, forecast, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
-            _resample(entries, rows, n_resamples, rng, Progress(f"{whose}resample", n_resamples, verbose))
+            _resample(
+                entries, rows, n_resamples, rng, ReportProgress(f"{whose}resample", n_resamples, verbose)
+            )
             if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
-                progress = Progress(f"{whose}simulation", n_simulations, verbose)
+                progress = ReportProgress(f"{whose}simulation", n_simulations, verbose)
                 _simulate(entries, rows, forecast, n_simulations, rng, progress)
-            tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
-            summarise = headline_of_classes if of_classes else headline
-            summary[name] = summarise(rows, forecast, nominal)
-    warn_of_small_report(given.total)
-    return assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
+            tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
+            summarize = headline_of_classes if of_classes else headline
+            summary[name] = summarize(rows, forecast, nominal)
+    warn_of_small_report(unsorted.total)
+    return assemble(tables, summary, unsorted.total, level, single=not isinstance(y_pred, Mapping))
 
 
 def _models(y_pred: Any) -> dict[str, Any]:
@@ -227,7 +233,7 @@ def _models(y_pred: Any) -> dict[str, Any]:
         raise ValueError("`y_pred` must hold at least one forecast, got none.")
     models = {str(name): forecast for name, forecast in y_pred.items()}
     if len(models) < len(y_pred):
-        raise ValueError(f"`y_pred` must have names that differ as text, got {list(y_pred)}.")
+        raise ValueError(f"`y_pred` must have names that differ as strings, got {list(y_pred)}.")
     return models
 
 
@@ -277,18 +283,17 @@ def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict
     return settings
 
 
-def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any], of_classes: bool) -> list[MetricSpec]:
+def _chosen(
+    metrics: Sequence[str | MetricFunction] | None, settings: Mapping[str, Any], of_classes: bool
+) -> list[MetricSpec]:
     """Return the records of the metrics to report, by default in the order of the registry."""
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
     if metrics is None:
         fitting = [spec for spec in all_specs().values() if spec.of_classes == of_classes]
         usual = [spec for spec in fitting if spec.ready_made and not spec.needs_X]
-        chosen = [spec for spec in fitting if spec in usual or spec.abbreviation in given]
+        chosen = [spec for spec in fitting if spec in usual or spec.abbreviation in settings]
     else:
-        for name in metrics:
-            if not isinstance(name, str):
-                raise TypeError(f"`metrics` must be a sequence of names, got {name!r} in it.")
         chosen = list({id(spec): spec for spec in map(require_spec, metrics)}.values())
     if not chosen:
         raise ValueError("`metrics` must name at least one metric, got none.")
@@ -310,21 +315,21 @@ def _values(
     rows: Rows,
     forecast: Any,
     chosen: list[MetricSpec],
-    given: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Mapping[str, Any]],
     coverage: float,
     seeds: Mapping[str, int],
 ) -> list[Entry]:
     """Return the metrics with their values, or with the reason for undefined metrics."""
     entries = []
     for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
-        settings = given.get(spec.abbreviation, {})
+        options = settings.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
-        evaluation = Evaluation(spec, {**common, **settings, **seed}, rows, forecast)
+        evaluation = Evaluation(spec, {**common, **options, **seed}, rows, forecast)
         try:
             entries.append(Entry(spec, evaluation, evaluation.value()))
         except ValueError as error:
-            if settings:
+            if options:
                 raise
             entries.append(Entry(spec, evaluation, np.nan, error=str(error)))
     if not entries:
@@ -352,7 +357,7 @@ def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -
 
 
 def _resample(
-    entries: list[Entry], rows: Rows, n_resamples: int, rng: np.random.RandomState, progress: Progress
+    entries: list[Entry], rows: Rows, n_resamples: int, rng: np.random.RandomState, progress: ReportProgress
 ) -> None:
     if n_resamples:
         defined = [entry for entry in entries if not entry.error]
@@ -367,7 +372,7 @@ def _simulate(
     forecast: Any,
     n_simulations: int,
     rng: np.random.RandomState,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> None:
     """Compute all metrics for targets drawn from the forecasts, or for uniform PIT values."""
     generator = fast_generator(rng)
@@ -441,7 +446,7 @@ def _repeated(rows: Rows, n_simulations: int, rng: np.random.RandomState) -> Ite
             yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())
 
 
-def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
+def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
     low, high = entry.interval(confidence, rng)
     calibrated, calibrated_low, calibrated_high = entry.calibrated(n, confidence)
     numbers = {

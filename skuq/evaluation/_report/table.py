@@ -22,7 +22,7 @@ STAR = "* best value of the row; test its significance with `paired_permutation_
 
 
 class UncertaintyReport(pd.DataFrame):
-    """Table of `uncertainty_report`, a DataFrame with a readable print.
+    """DataFrame returned by `uncertainty_report`, which prints as a readable table.
 
     Selections from it are plain DataFrames.
 
@@ -87,7 +87,7 @@ class UncertaintyReport(pd.DataFrame):
         Returns
         -------
         html : str
-            Headings, summary and table, without own colors and fonts.
+            Headings, summary and table, in the colors and fonts of the page.
         """
         if args or kwargs or not self._is_whole():
             return pd.DataFrame(self).to_html(*args, **kwargs)

@@ -107,7 +107,7 @@ class Result:
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
 
-    def words(self, text: str) -> str:
+    def with_unit(self, text: str) -> str:
         """Return a number with the units of the metric, unless they are y."""
         unit = unit_of(self.spec)
         return text if unit in {"", "y"} else f"{text} {unit}"
@@ -147,7 +147,7 @@ def describe(result: Result) -> str:
         return f"{size}: some rows have extreme values or infinite quantiles"
     if isinstance(result.spec.optimum, str):
         return _describe_coverage(result)
-    value = result.words(result.format(result.value))
+    value = result.with_unit(result.format(result.value))
     meaning = result.spec.meaning.format(value=value, percent=value)
     comparison = _compare_with_null(result)
     return f"{meaning}; {comparison}" if meaning and comparison else meaning or comparison
@@ -171,8 +171,8 @@ def headline_words(inside: float, below: float | None, coverage: float, n: float
     """
     if below is None:
         return f"the intervals contain {percent(inside)} of the targets"
-    words = coverage_words(inside, coverage, _deviation(coverage, n, 0.95))
-    if abs(below - 0.5) > _deviation(0.5, n, 0.95):
+    words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
+    if abs(below - 0.5) > _half_width(0.5, n, 0.95):
         side = "high" if below > 0.5 else "low"
         words += f"; biased: {percent(below)} of the targets lie below the median, which is too {side}"
     return words
@@ -186,9 +186,10 @@ def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) ->
         return f"the sets contain {percent(inside)} of the labels"
     mass = claimed_mass(forecast, sets)
     claimed = weighted_mean(mass, rows.weight)
-    chance = _deviation_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
+    chance = _half_width_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
     word = _verdict(inside, claimed, chance)
-    return f"{word}: the sets contain {percent(inside)} of the labels and claim {percent(claimed)}"
+    predicted = f"with a predicted probability of {percent(claimed)}"
+    return f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
 
 
 def coverage_words(inside: float, nominal: float, chance: float) -> str:
@@ -204,19 +205,19 @@ def _verdict(inside: float, claimed: float, chance: float) -> str:
 
 def _describe_coverage(result: Result) -> str:
     nominal = float(result.optimum if result.optimum is not None else np.nan)
-    chance = _deviation(nominal, result.n, result.confidence)
+    chance = _half_width(nominal, result.n, result.confidence)
     if result.spec.of_classes:
         word = _verdict(result.value, nominal, chance)
         return f"{word}: the {percent(nominal)} sets contain {percent(result.value)} of the labels"
     return coverage_words(result.value, nominal, chance)
 
 
-def _deviation(share: float, n: float, confidence: float) -> float:
-    return _deviation_of(share * (1 - share), n, confidence)
+def _half_width(share: float, n: float, confidence: float) -> float:
+    return _half_width_of(share * (1 - share), n, confidence)
 
 
-def _deviation_of(variance: float, n: float, confidence: float) -> float:
-    """Return the half width from the variance of a hit; 0.5 / n corrects for continuity."""
+def _half_width_of(variance: float, n: float, confidence: float) -> float:
+    """Return the half width of the range of a share of n hits; 0.5 / n corrects for continuity."""
     return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
 
 
@@ -227,7 +228,7 @@ def _compare_with_null(result: Result) -> str:
     spread = result.calibrated_high - result.calibrated_low
     if spread <= 1e-9 * abs(result.calibrated):
         return "it does not depend on the targets" if spec.direction is None else ""
-    ordinary = result.words(result.format.span(result.calibrated_low, result.calibrated_high))
+    ordinary = result.with_unit(result.format.span(result.calibrated_low, result.calibrated_high))
     if result.calibrated_low <= value <= result.calibrated_high:
         return f"a calibrated model has {ordinary} by chance"
     above = value > result.calibrated_high
@@ -248,7 +249,7 @@ def _compare_without_simulation(result: Result) -> str:
     spec = result.spec
     if math.isfinite(result.calibrated) and result.calibrated > 0 and spec.direction == "lower":
         ratio = result.value / result.calibrated
-        average = result.words(result.format(result.calibrated))
+        average = result.with_unit(result.format(result.calibrated))
         return f"{ratio:.1f} times the average of a calibrated model ({average})"
     if spec.direction is None:
         return "neither direction is better"

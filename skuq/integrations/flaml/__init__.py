@@ -1,4 +1,4 @@
-"""Metrics and learners for FLAML's ``AutoML``; needs FLAML."""
+"""Metrics and learners for FLAML's ``AutoML``; requires FLAML."""
 
 from skuq.integrations.flaml._learner import learner
 from skuq.integrations.flaml._metric import metric

@@ -154,8 +154,8 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If ``base`` is not one of these names. CatBoost is not supported: FLAML finds its number of trees by a
-        validation set outside the wrapper, and each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported: FLAML determines its number of trees
+        by a validation set outside the wrapper, so each trial would have 8192 trees.
 
     See Also
     --------
@@ -168,9 +168,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     cheapest.
 
     The signal SIGALRM stops a trial that exceeds the time budget; the unconditional distribution of y
-    replaces it. On Windows and outside the main thread, Python lacks this signal and started trials run to
-    their end. Calls of compiled code always run to their end. FLAML's last fit on all rows does not count
-    towards its budget.
+    replaces it. On Windows and outside the main thread, Python does not have this signal, and trials are not
+    stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows does not count towards its
+    budget.
 
     ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
     ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. The ensemble is

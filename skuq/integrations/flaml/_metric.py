@@ -67,16 +67,16 @@ def metric(
 ) -> Metric:
     """Return a metric for FLAML's ``AutoML.fit(metric=...)`` from skuq metrics.
 
-    FLAML calls its metric with the learner and the validation rows of a trial. Skuq scorers have another
-    signature and raise an error in FLAML. Unknown names fail in every trial without an error.
+    FLAML calls its metric with the learner and the validation rows of a trial. Scorers of skuq have a
+    different signature and raise an error in FLAML. Unknown metric names fail in every trial without an
+    error.
 
     Parameters
     ----------
     loss : str or scorer, default="crps"
         Metric to minimize: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options. Metrics
-        for which larger is better are negated. Width and coverage lack a direction:
-        ``make_scorer("mpiw", greater_is_better=False)`` minimizes the width; add a constraint on the
-        coverage.
+        for which larger is better are negated. Width and coverage have no direction: ``make_scorer("mpiw",
+        greater_is_better=False)`` minimizes the width; add a constraint on the coverage.
     *also_logged : str or scorer
         Further metrics, logged with their own sign and name, in addition to the loss.
     subject_to : dict of str to (operator, limit), default=None
@@ -141,7 +141,7 @@ def metric(
     if spec is not None and spec.direction is None:
         raise ValueError(
             f"`loss` must be a metric with a direction, got {loss!r}. Make it a constraint by "
-            f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=False), or True."
+            f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=...) with True or False."
         )
     names = [scorer.metric_name for scorer in scorers]
     if len(set(names)) < len(names):

@@ -23,9 +23,9 @@ class Metric:
 def metric(scorer: Any) -> Metric:
     """Return a metric for skore's ``report.metrics.add`` from a skuq metric.
 
-    skore calls the function of a scikit-learn scorer with the output of ``predict``. Skuq's metrics need
-    distributions, so the table would contain NaN. skore calls other functions with the estimator, which the
-    returned metric uses.
+    skore calls the function of a scikit-learn scorer with the output of ``predict``. Metrics of skuq need
+    distributions, so the table would contain NaN. skore calls functions that are not scorers with the
+    estimator. The returned metric is such a function.
 
     Parameters
     ----------

@@ -22,7 +22,8 @@ def search_space(
 
     TPOT takes skuq scorers without changes. Pass ``search_space=search_space()``,
     ``scorers=[get_scorer("neg_crps")]``, ``scorers_weights=[1]`` and ``classification=False`` to
-    ``TPOTEstimator``. The scorers need pipelines with a distribution, which TPOT's own search spaces lack.
+    ``TPOTEstimator``. The scorers require pipelines that predict a distribution, which TPOT's own search
+    spaces do not contain.
 
     Parameters
     ----------

@@ -55,11 +55,11 @@ def read_bands(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     if isinstance(bands, float):
         bounds = dist.interval(bands)
-        centre = _point_of_rows(point, y_true, sample_weight, default=dist.median)
-        return _between(y, bounds, centre, weight)
-    centre = _point_of_rows(point, y_true, sample_weight, default=lambda: finite_mean(dist))
+        center = _point_of_rows(point, y_true, sample_weight, default=dist.median)
+        return _between(y, bounds, center, weight)
+    center = _point_of_rows(point, y_true, sample_weight, default=lambda: finite_mean(dist))
     band = np.ones_like(y) if bands == "constant" else finite_std(dist)
-    return Bands(y - centre, band, band, weight, y)
+    return Bands(y - center, band, band, weight, y)
 
 
 def read_bounds(
@@ -76,11 +76,11 @@ def read_bounds(
     y, weight = check_target(y_true, n=n), check_sample_weight(sample_weight, n)
     keep = np.ones(n, dtype=bool) if weight is None else weight > 0
     y, bounds, weight = y[keep], bounds[keep], None if weight is None else weight[keep]
-    centre = _point_of_rows(point, y_true, sample_weight, default=lambda: bounds.mean(axis=1))
+    center = _point_of_rows(point, y_true, sample_weight, default=lambda: bounds.mean(axis=1))
     if bands == "constant":
         band = np.ones_like(y)
-        return Bands(y - centre, band, band, weight, y)
-    return _between(y, bounds, centre, weight)
+        return Bands(y - center, band, band, weight, y)
+    return _between(y, bounds, center, weight)
 
 
 def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:
@@ -100,20 +100,20 @@ def _without_zeros(band: FloatArray) -> FloatArray:
     return np.where(positive, band, band[positive].min())
 
 
-def _between(y: FloatArray, bounds: FloatArray, centre: FloatArray, weight: FloatArray | None) -> Bands:
+def _between(y: FloatArray, bounds: FloatArray, center: FloatArray, weight: FloatArray | None) -> Bands:
     check_finite(bounds, "y_pred")
-    lower, upper = centre - bounds[:, 0], bounds[:, 1] - centre
+    lower, upper = center - bounds[:, 0], bounds[:, 1] - center
     outside = (lower < 0) | (upper < 0)
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueError(
-            f"`point` must lie inside the interval of its row, got {centre[row]:g} outside "
+            f"`point` must lie inside the interval of its row, got {center[row]:g} outside "
             f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}."
         )
     rounding = 4 * np.spacing(np.abs(bounds).max(axis=1))
     if np.all(np.abs(upper - lower) <= rounding):
         lower = upper = (bounds[:, 1] - bounds[:, 0]) / 2
-    return Bands(y - centre, lower, upper, weight, y)
+    return Bands(y - center, lower, upper, weight, y)
 
 
 def _point_of_rows(
@@ -121,6 +121,6 @@ def _point_of_rows(
 ) -> FloatArray:
     if point is None:
         return np.asarray(default(), dtype=np.float64)
-    centre = check_finite(as_float_array(point, "point"), "point")
-    check_rows(centre, "point", np.shape(y_true)[0])
-    return centre if sample_weight is None else centre[np.asarray(sample_weight, dtype=float) > 0]
+    center = check_finite(as_float_array(point, "point"), "point")
+    check_rows(center, "point", np.shape(y_true)[0])
+    return center if sample_weight is None else center[np.asarray(sample_weight, dtype=float) > 0]

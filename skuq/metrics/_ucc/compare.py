@@ -31,7 +31,7 @@ class CharacteristicsComparison:
         reaches count for none. "dominated_by": the models that dominate it, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
-        "miss_rate_high", in falling order of miss rates.
+        "miss_rate_high", in decreasing order of miss rates.
 
     Examples
     --------

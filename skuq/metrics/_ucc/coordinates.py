@@ -94,7 +94,7 @@ def interval_miss_rate(
     >>> from skuq.metrics import interval_miss_rate
     >>> interval_miss_rate([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
     0.25
-    >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
+    >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # useless
     0.0
     """
     return 1.0 - prediction_interval_coverage(y_true, y_pred, sample_weight=sample_weight, coverage=coverage)
@@ -166,7 +166,7 @@ def mean_interval_half_width(
     >>> from skuq.metrics import mean_interval_half_width
     >>> mean_interval_half_width(None, [[0.0, 2.0], [1.0, 5.0]])
     1.5
-    >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
+    >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # always wrong
     0.0
     """
     return mean_interval_width(y_true, y_pred, sample_weight=sample_weight, coverage=coverage) / 2
@@ -259,7 +259,7 @@ def interval_excess(
     >>> from skuq.metrics import interval_excess
     >>> interval_excess([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     0.25
-    >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # no excess, and always wrong
+    >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # always wrong
     0.0
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
@@ -296,8 +296,8 @@ def interval_deficit(
 
     The smaller the better at equal width, minimum is zero. The mean is over all rows, with 0 for covered
     targets. The deficit is a miss rate with distances and an axis of the uncertainty characteristics curve.
-    The metric is not proper: infinite intervals have no deficit (see the example), so do not select by it.
-    Deficit and width together are the proper `interval_score_loss`.
+    The metric is not proper: infinite intervals have no deficit (see the example), so do not select by it. A
+    weighted sum of width and deficit is the proper `interval_score_loss`.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def interval_deficit(
     >>> from skuq.metrics import interval_deficit
     >>> interval_deficit([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     3.5
-    >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # no deficit, and of no use
+    >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # useless
     0.0
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)

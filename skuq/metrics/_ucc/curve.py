@@ -91,10 +91,10 @@ class CostOptimum:
 class UncertaintyCharacteristicsCurve:
     """Width and misses of the bands at every scale; made by `uncertainty_characteristics_curve`.
 
-    The arrays of shape (m,) hold the corners of the curve in the order of rising bands. The first corner has
-    no bands. Each other corner is a value at which targets come inside, at most one per row for
-    ``vary="scale"``. Between two corners, the miss rate has its value at the first corner, and the other
-    coordinates are linear.
+    The arrays of shape (m,) contain the corners of the curve in the order of increasing bands. At the first
+    corner, the bands have no width. At each other corner, one or more targets reach the edge of their bands;
+    with ``vary="scale"``, there is at most one corner per row. Between two corners, the miss rate has its
+    value at the first corner, and the other coordinates are linear.
 
     Parameters
     ----------
@@ -189,14 +189,14 @@ class UncertaintyCharacteristicsCurve:
         if position == len(self):
             raise ValueError(
                 f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because no factor "
-                "widens bands of 0. Use vary='bias' or zero_band='min'."
+                "widens bands of width 0. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 
     def optimum(
         self, cost: float | tuple[float, float] = 0.5, *, x_axis: str = "bandwidth", y_axis: str = "miss_rate"
     ) -> CostOptimum:
-        r"""Return the point of least linear cost.
+        r"""Return the point of minimum linear cost.
 
         Parameters
         ----------
@@ -268,8 +268,8 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         area : float
-            The smaller the better, minimum is zero. Infinite if some targets are out of reach or the area
-            overflows.
+            The smaller the better, minimum is zero. Infinite if no factor covers some of the targets, or if
+            the area overflows.
         """
         ranges = check_part(x_axis=x_axis, y_axis=y_axis, x_range=x_range, y_range=y_range, rule=rule)
         limits = ranges[0] or ranges[1]
@@ -364,7 +364,7 @@ def uncertainty_characteristics_curve(
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
         \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
-    for symmetric bands. The cost is one sort, O(n log n). Of tied scales the last one counts (lemma 1).
+    for symmetric bands. The cost is one sort, O(n log n). Of tied scales, the last one is used (lemma 1).
 
     References
     ----------

@@ -80,9 +80,9 @@ def _trace(
 ) -> Path:
     """Return the curve at 0 and at the sorted scales, including ties, from running sums.
 
-    With the sums A and D of active bands and errors of the rows up to a scale, excess is k A - D, and
-    deficit is the rest of D minus k times the rest of A. `errors` are the mean errors of the rows with a
-    finite and with an infinite critical scale. Blocks of rows stay in the processor's cache.
+    A and D are the sums of active bands and of errors over the rows up to scale k. A' and D' are the sums
+    over the other rows. The excess is k A - D, and the deficit is D' - k A'. `errors` are the mean errors of
+    the rows with a finite and with an infinite critical scale. Blocks of rows stay in the processor's cache.
     """
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))

@@ -11,9 +11,15 @@ from skuq._validation import check_option
 from skuq._weights import weighted_means
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import FastPath, Merging, metric
 from skuq.metrics._ucc.bands import ZERO_BANDS, check_bands
-from skuq.metrics._ucc.curve import VARY, check_part, check_unit, uncertainty_characteristics_curve
+from skuq.metrics._ucc.curve import (
+    VARY,
+    UncertaintyCharacteristicsCurve,
+    check_part,
+    check_unit,
+    uncertainty_characteristics_curve,
+)
 from skuq.metrics._ucc.kernels import critical_scales
 
 DENOMINATORS = ("constant", "model")
@@ -79,6 +85,29 @@ def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any)
     return relative_gain(auucc_of_means(means), means[..., 2], denominator)
 
 
+def area_of_curve(
+    curve: UncertaintyCharacteristicsCurve,
+    *,
+    bands: str = "std",
+    vary: str = "scale",
+    zero_band: str = "keep",
+    **part: Any,
+) -> float:
+    """Return the area of a part of a curve of the given bands."""
+    return curve.area(**part)
+
+
+def gain_of_curves(
+    curve: UncertaintyCharacteristicsCurve,
+    constant: UncertaintyCharacteristicsCurve,
+    *,
+    denominator: str = "constant",
+    **options: Any,
+) -> float:
+    areas = np.array([area_of_curve(each, **options) for each in (curve, constant)])
+    return float(relative_gain(areas[0], areas[1], denominator))
+
+
 @metric(
     "auucc",
     title="AUUCC",
@@ -91,6 +120,7 @@ def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any)
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
     meaning="the half width is {value}, averaged over all miss rates",
     fast=FastPath(rows=auucc_rows, combine=auucc_of_means),
+    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False),
     check=check_auucc,
 )
 def auucc_loss(
@@ -221,6 +251,11 @@ def _closed_form(options: dict[str, Any]) -> bool:
     source="Navratil et al. 2023, eq. 5 and proposition 1",
     meaning="apart from calibration, the bands save {percent} of the width of constant bands",
     fast=FastPath(rows=gain_rows, combine=gain_of_means),
+    merging=Merging(
+        needs=("characteristics", "constant_characteristics"),
+        value=gain_of_curves,
+        exact=False,
+    ),
     check=check_gain,
 )
 def auucc_gain_score(
@@ -319,8 +354,7 @@ def auucc_gain_score(
         uncertainty_characteristics_curve(y, dist, sample_weight=weight, **{**shape, "bands": kind})
         for kind in (bands, "constant")
     )
-    model, constant = curve.area(**options), reference.area(**options)
-    return float(relative_gain(np.float64(model), np.float64(constant), denominator))
+    return gain_of_curves(curve, reference, denominator=denominator, **options)
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:

@@ -8,8 +8,6 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["Budget", "Cost", "Forecast", "clock"]
-
 USES = ("imports", "probes", "trials", "choice", "refits")
 """Measured uses of the time; the rest is "other"."""
 GROWTH = (0.3, 0.85, 1.1)

@@ -21,8 +21,6 @@ from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor
 
-__all__ = ["Evaluator"]
-
 PROBE_ROWS = 100
 """Number of rows of the first measurement of the time of a kind."""
 PROBE_FACTOR = 4
@@ -204,7 +202,7 @@ class Evaluator:
         for rows, part in zip(tested, parts, strict=True):
             trial.add(part, self.data.y[rows], self.data.repetitions[rows])
         trial.fitted = outcome.fitted
-        trial.summarise(self.data.y, self.data.repetitions, self.test_rows)
+        trial.summarize(self.data.y, self.data.repetitions, self.test_rows)
         if trial.summary is None or not np.isfinite(trial.summary.crps):
             trial.state, trial.error = "failed", ValueError("the CRPS of its forecasts is not finite.")
         elif len(trial.forecasts) == len(self.folds):

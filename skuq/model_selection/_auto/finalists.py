@@ -18,12 +18,10 @@ from skuq._warnings import warn_user
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.budget import clock
 from skuq.model_selection._auto.evaluation import Evaluator
-from skuq.model_selection._auto.trial import Summary, Trial, summarise
+from skuq.model_selection._auto.trial import Summary, Trial, summarize
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
-
-__all__ = ["Finalist", "best_of", "finalists"]
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """Combination of a pool; averages of quantiles are fast and keep the members' width."""
@@ -143,7 +141,7 @@ def _recalibrated(
             for inside, other in zip(folds.masks, folds.others, strict=True)
         ]
         dist = concat(parts)
-    summary = summarise(dist, data.y[rows], data.repetitions[rows])
+    summary = summarize(dist, data.y[rows], data.repetitions[rows])
     return Finalist(members, weights, name, recalibrator, in_sample, dist, summary)
 
 

@@ -8,8 +8,6 @@ from skuq.model_selection._auto.search import TRIALS_PER_ROUND, Search
 from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
-__all__ = ["search_by_halving"]
-
 BRACKET = 9
 """Number of candidates at the start of a bracket."""
 REDUCTION_FACTOR = 3

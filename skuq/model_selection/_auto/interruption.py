@@ -15,8 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["Owner", "ended_by", "fails_on_interruption", "interrupted_trials", "release_lost"]
-
 HEARTBEAT_SECONDS = 30.0
 """Time between two heartbeats of a search."""
 GRACE_SECONDS = 300.0

@@ -12,8 +12,6 @@ from skuq.model_selection._auto.finalists import Finalist
 from skuq.model_selection._auto.space import POOL
 from skuq.model_selection._auto.trial import Summary, Trial
 
-__all__ = ["leaderboard"]
-
 COLUMNS = (
     "base",
     "method",

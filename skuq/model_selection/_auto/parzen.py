@@ -24,11 +24,9 @@ from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import Candidate, Space
 from skuq.model_selection._auto.trial import Summary, Trial
 
-__all__ = ["content_of", "open_study", "quiet", "search_by_optuna", "stored_trials"]
-
 _STORAGES = (
-    "the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, such as "
-    "JournalStorage(JournalFileBackend('trials.log')), or None"
+    "the URL of a database ('sqlite:///trials.db'), a storage of Optuna "
+    "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
 KEPT_PERCENTAGE = 100 / 3
 """Percentage of best complete trials within which a trial continues with the next fold."""
@@ -59,8 +57,8 @@ def open_study(
     shared = study.user_attrs.get("skuq", own)
     if shared["content"] != own["content"]:
         raise ValueError(
-            f"`study_name` must be a study of the same data, folds, space and constraints, got "
-            f"{study.study_name!r} with other content. Choose another name."
+            f"`study_name` must name a study of the same data, folds, space and constraints, but "
+            f"{study.study_name!r} has different ones. Choose another name."
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])

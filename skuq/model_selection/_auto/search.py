@@ -13,8 +13,6 @@ from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
 
-__all__ = ["TRIALS_PER_ROUND", "Search"]
-
 TRIALS_PER_ROUND = 4
 """Number of parallel trials, a constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2

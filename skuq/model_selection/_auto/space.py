@@ -21,8 +21,6 @@ from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
-__all__ = ["POOL", "Candidate", "Deferred", "Space", "read_space"]
-
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Supported scipy distributions of a parameter, and whether each is uniform in the logarithm."""
 

@@ -13,8 +13,6 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.space import Candidate
 
-__all__ = ["Summary", "Trial", "summarise"]
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -26,7 +24,7 @@ class Summary:
     width: float
 
 
-def summarise(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
+def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
     """Return the scores of forecasts, weighted by the repetitions of their rows."""
     crps = dist.crps(y)
     lower, upper = dist.interval(DEFAULT_COVERAGE).T
@@ -61,6 +59,6 @@ class Trial:
         total = repetitions.sum()
         self.crps.append(float(repetitions @ dist.crps(y) / total) if total > 0 else 0.0)
 
-    def summarise(self, y: FloatArray, repetitions: FloatArray, folds: Sequence[IntArray]) -> None:
+    def summarize(self, y: FloatArray, repetitions: FloatArray, folds: Sequence[IntArray]) -> None:
         rows = np.concatenate(folds[: len(self.forecasts)])
-        self.summary = summarise(self.out_of_fold(), y[rows], repetitions[rows])
+        self.summary = summarize(self.out_of_fold(), y[rows], repetitions[rows])

@@ -56,8 +56,8 @@ class MetricAccumulator:
     Parameters
     ----------
     *metrics : str or callable
-        Metrics of skuq, by abbreviation or function. Without any, all mergeable metrics without a required
-        argument.
+        Metrics of skuq, by abbreviation or function. If none is given, all mergeable metrics without a
+        required argument are used.
     levels : int or array-like of shape (k,), default=99
         Levels of the calibration curve, and of metrics with a default of 99 levels. An integer m means the
         levels 1/(m+1), ..., m/(m+1).
@@ -387,7 +387,7 @@ class MetricAccumulator:
         Warns
         -----
         SmallSampleWarning
-            Below 50 rows.
+            With fewer than 50 rows.
         """
         n = check_repetitions(self._total, self._rows)
         inside = self._value(self._tables["inside"])

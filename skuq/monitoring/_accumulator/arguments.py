@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from skuq._typing import FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, check_option
 from skuq.metrics._internal import (
     MetricFunction,
@@ -18,8 +19,8 @@ from skuq.monitoring._accumulator.plans import (
     Plan,
     calibration_plan,
     characteristics_plan,
+    means_plan,
     plan_of,
-    plan_of_mean,
     reliability_plan,
 )
 from skuq.monitoring._accumulator.statistics import AtomBlocks, below_median_rows
@@ -73,7 +74,7 @@ def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
 def plans_of_metrics(
     metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
-    """Return records, options and plans of the metrics, by default of all mergeable ready-made metrics."""
+    """Return records, options and plans, by default of all mergeable metrics without required options."""
     given = {
         require_spec(name).abbreviation: check_mapping(each, "options")
         for name, each in check_mapping(arguments["options"], "options").items()
@@ -108,14 +109,18 @@ def _has_default(spec: MetricSpec, key: str) -> bool:
     return isinstance(default, int | float) and default == DEFAULTS[key]
 
 
+def _first(means: FloatArray) -> float:
+    return float(means[0])
+
+
 def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     accuracy, coverage, curves = (arguments[name] for name in ("accuracy", "coverage", "curves"))
     plans = {
-        "inside": plan_of_mean(coverage_rows, {"coverage": coverage}),
-        "atoms": Plan((AtomBlocks(),), bool, exact=True),
+        "inside": means_plan(coverage_rows, {"coverage": coverage}).then(_first),
+        "atoms": Plan((AtomBlocks(),), bool),
     }
     if curves:
-        plans["below"] = plan_of_mean(below_median_rows, {})
+        plans["below"] = means_plan(below_median_rows, {}).then(_first)
     if "calibration" in curves:
         plans["calibration curve"] = calibration_plan(arguments["levels"])
     if "reliability" in curves:

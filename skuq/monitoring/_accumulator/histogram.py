@@ -114,6 +114,6 @@ class LogHistogram:
         slot = np.minimum(np.searchsorted(cumulative, limit), self.occupied[-1])
         slot = np.maximum(slot, self.occupied[0])
         # This point has the same relative error at both ends e^a and e^(a + width) of a bin.
-        centre = np.exp((self.first - 1 + slot) * width) * (1 + np.tanh(width / 2))
-        centre = np.where(slot == 0, 0.0, np.where(slot == self.table.shape[1] - 1, np.inf, centre))
-        return np.clip(centre, self.low, self.high)
+        center = np.exp((self.first - 1 + slot) * width) * (1 + np.tanh(width / 2))
+        center = np.where(slot == 0, 0.0, np.where(slot == self.table.shape[1] - 1, np.inf, center))
+        return np.clip(center, self.low, self.high)

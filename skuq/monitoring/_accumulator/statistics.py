@@ -15,9 +15,9 @@ from skuq._units import mean_of, standard_deviation, unit_of
 from skuq._validation import check_no_nan
 from skuq._weights import group_sums, is_sparse, weighted, weighted_sum
 from skuq.distributions import Distribution
-from skuq.metrics._internal import Squares, covered, intervals_around, level_rows
+from skuq.metrics._internal import RowGroups, Squares
 from skuq.monitoring._accumulator.block import Block
-from skuq.monitoring._accumulator.histogram import LogHistogram, Slots
+from skuq.monitoring._accumulator.histogram import LogHistogram
 
 
 class Statistic(ABC):
@@ -127,6 +127,10 @@ class Moments:
         )
 
     @property
+    def range(self) -> float:
+        return self.high - self.low
+
+    @property
     def std(self) -> float:
         return self.norm / math.sqrt(self.total) if self.high > self.low else 0.0
 
@@ -161,14 +165,10 @@ class SquaresHistogram:
         return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
 
     @property
-    def roots(self) -> tuple[FloatArray, FloatArray]:
+    def groups(self) -> RowGroups:
         variance, square = self.histogram.means
-        return self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
-
-    @property
-    def root_mean_variance(self) -> float:
-        total, variance, _ = self.histogram.table.sum(axis=1)
-        return self.units[0] * math.sqrt(variance / total)
+        rmv, rmse = self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
+        return RowGroups(self.histogram.weight, rmv, rmse)
 
 
 class SquaresByStd(Statistic):
@@ -185,39 +185,22 @@ class SquaresByStd(Statistic):
         )
 
 
-class CoverageByStd(Statistic):
-    """Targets inside the central interval, in bins of the predicted standard deviation."""
+class RowsByStd(Statistic):
+    """Values per row ``rows(y, forecast, **options)``, in bins of the predicted standard deviation."""
 
-    def __init__(self, width: float, coverage: float) -> None:
-        self.width, self.coverage = width, coverage
-
-    def of(self, block: Block) -> LogHistogram:
-        dist: Any = block.forecast
-        lower, upper = intervals_around(block.y, dist, self.coverage).T
-        inside = covered(block.y, lower, upper)
-        return LogHistogram.of(block.slots("std", self.width), (inside,), block.weight)
-
-
-class LevelsByStd(Statistic):
-    """Targets inside the interval of each level, in bins of the predicted standard deviation."""
-
-    def __init__(self, width: float, levels: FloatArray) -> None:
-        self.width, self.levels = width, levels
+    def __init__(self, width: float, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.width, self.rows, self.options = width, rows, dict(options)
 
     def of(self, block: Block) -> LogHistogram:
-        slots, dist = block.slots("std", self.width), block.forecast
-        rows = level_rows(block.y, dist, self.levels, "interval")  # type: ignore[arg-type]
-        # Sums are cumulative over levels, because a higher level covers all rows of a lower level.
-        sums = np.cumsum(_slot_sums(rows, slots, block.weight), axis=1)[:, :-1].T
-        weight = np.bincount(slots.index, block.weight, slots.size)
-        return LogHistogram(np.vstack([weight, sums]), slots.first, slots.low, slots.high)
-
-
-def _slot_sums(rows: Any, slots: Slots, weight: FloatArray | None) -> FloatArray:
-    sums = np.zeros((slots.size, rows.shape[1]))
-    grouped = group_sums(rows, slots.index, weight).toarray()
-    sums[: grouped.shape[0]] = grouped
-    return sums
+        slots, weight = block.slots("std", self.width), block.weight
+        values = self.rows(block.y, block.forecast, **self.options)
+        if not is_sparse(values):
+            return LogHistogram.of(slots, (values,), weight)
+        sums = np.zeros((values.shape[1] + 1, slots.size))
+        sums[0] = np.bincount(slots.index, weight, slots.size)
+        grouped = group_sums(values, slots.index, weight).toarray().T
+        sums[1:, : grouped.shape[1]] = grouped
+        return LogHistogram(sums, slots.first, slots.low, slots.high)
 
 
 class BandsByScale(Statistic):

@@ -13,8 +13,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule
 from skuq.neural._modules.user_module import StackedUserModule
 
-__all__ = ["Architecture", "MLPArchitecture"]
-
 
 class Architecture(Protocol):
     """Builder of a stacked module; builders of the same module compare equal."""

@@ -18,8 +18,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule, headed
 
-__all__ = ["ConcreteArchitecture", "ConcreteDropoutMLP", "ConcreteUserModule"]
-
 FIRST_RATE, TEMPERATURE = 0.1, 0.1
 """Initial rate, and temperature of the draws."""
 
@@ -32,7 +30,7 @@ def first_logits(n_members: int, n_layers: int) -> FloatArray:
     return np.full((n_members, n_layers), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
 
 
-class LearntRates(StackedModule):
+class LearnedRates(StackedModule):
     """Networks with learned dropout rates, one per layer with dropout.
 
     A unit is multiplied by (1 - z) / (1 - p). z is close to 0 or 1 and differentiable with respect to p: the
@@ -61,11 +59,11 @@ class LearntRates(StackedModule):
 
     def rates(self) -> FloatArray:
         """Return the learned rates of the first member, one per layer."""
-        learnt: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
-        return learnt
+        learned: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
+        return learned
 
 
-class ConcreteDropoutMLP(LearntRates, StackedDropout):
+class ConcreteDropoutMLP(LearnedRates, StackedDropout):
     """Multilayer perceptrons with one learned dropout rate per hidden layer."""
 
     def __init__(
@@ -91,7 +89,7 @@ class ConcreteDropoutMLP(LearntRates, StackedDropout):
         return total / self.get_buffer("n_rows")
 
 
-class ConcreteUserModule(StackedUserModule, LearntRates):
+class ConcreteUserModule(StackedUserModule, LearnedRates):
     """Networks of the user, with dropout before a last layer of two outputs; ``build`` is from `headed`."""
 
     def __init__(

@@ -9,8 +9,6 @@ import torch
 
 from skuq._validation import check_option
 
-__all__ = ["read_device", "read_dtype", "seeded_torch", "thread_limit"]
-
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 

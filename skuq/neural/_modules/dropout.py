@@ -24,8 +24,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule
 
-__all__ = ["DropoutArchitecture", "DropoutMLP", "DropoutUserModule", "StackedDropout"]
-
 _DROPOUT_LAYERS = (
     nn.Dropout,
     nn.Dropout1d,
@@ -153,7 +151,7 @@ class DropoutUserModule(StackedUserModule):
                 self.networks(2, np.random.default_rng(0))(x)
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
-                "`module` must build a network that torch.func.vmap can run, so that all rows share one draw "
+                "`module` must build a network that torch.func.vmap can run, because all rows share one draw "
                 f"of its dropout layers, got the error: {error}. Avoid control flow that depends on values."
             ) from error
 

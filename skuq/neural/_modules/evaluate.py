@@ -12,8 +12,6 @@ from skuq._typing import FloatArray
 from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["blocks_of", "member_moments", "member_outputs", "output_blocks", "rows_at_once", "to_predict"]
-
 _NUMBERS_AT_ONCE = 1 << 21
 """Hidden values per block."""
 

@@ -15,8 +15,6 @@ from torch import Tensor
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 
-__all__ = ["PLAIN_LAYERS", "InputLayer", "InputValues", "Layers"]
-
 Workspace = Callable[[str, int, int], Tensor]
 """``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
 

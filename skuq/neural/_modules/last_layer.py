@@ -18,12 +18,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule
 from skuq.neural._modules.user_module import StackedUserModule, headed
 
-__all__ = [
-    "FeatureArchitecture",
-    "LastLayerWeights",
-    "features_of",
-]
-
 _FIXED_POINT_STEPS = 50
 _MIN_PRECISION, _MAX_PRECISION = 1e-8, 1e8
 
@@ -125,7 +119,7 @@ class Evidence:
     noise: float
 
     @classmethod
-    def maximise(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+    def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
         """Maximize the evidence by MacKay's fixed point; weights count repetitions."""
         counts = np.ones(len(y)) if weight is None else weight
         weighted = features * counts[:, np.newaxis]

@@ -14,8 +14,6 @@ from skuq._typing import FloatArray
 from skuq.neural._losses import MIN_VARIANCE, variance_of
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["MIN_NOISE", "first_raw_noise", "has_noise", "minimum", "noise_variance", "with_noise"]
-
 MIN_NOISE = 1e-8
 """Least noise variance, relative to the variance of the target."""
 

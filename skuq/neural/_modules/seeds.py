@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["N_TRAINING_STREAMS", "MemberSeed", "TrainingDraws"]
-
 N_TRAINING_STREAMS = 5
 """Generators of a member in training; later children of its seed are free for other uses."""
 

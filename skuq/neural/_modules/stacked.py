@@ -21,8 +21,6 @@ from skuq._typing import FloatArray
 from skuq.neural._modules.input_layer import PLAIN_LAYERS, InputValues, Layers
 from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 
-__all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
-
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024

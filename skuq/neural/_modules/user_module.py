@@ -16,8 +16,6 @@ from skuq._typing import FloatArray
 from skuq.neural._modules.device import seeded_torch
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["HeadedNetwork", "StackedUserModule", "check_module", "check_network", "check_outputs", "headed"]
-
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
 """Rows of the trial run of a network."""
@@ -27,7 +25,7 @@ class StackedUserModule(StackedModule):
     """M networks built by the user's function ``build(n_features, n_outputs)``, trained in one pass.
 
     Each generator seeds torch while its member is built. ``extra`` contains additional weights of a subclass,
-    (M, ...). ``vectorised`` is False for control flow that depends on values; the members then run one after
+    (M, ...). ``vectorized`` is False for control flow that depends on values; the members then run one after
     another, with the same result.
     """
 
@@ -55,23 +53,23 @@ class StackedUserModule(StackedModule):
             self.register_buffer(_mangled(name), value.clone())
         self._weight_names, self._buffer_names = list(params), list(buffers)
         # in a list, outside the registry of nn.Module, because the pattern is never trained
-        self.vectorised = True
+        self.vectorized = True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
-        self._try_vectorised(n_features)
+        self._try_vectorized(n_features)
 
     @property
     def values_a_row(self) -> int:
         return max(self._n_values, super().values_a_row)
 
-    def _try_vectorised(self, n_features: int) -> None:
-        """Set ``vectorised`` by a trial run that changes neither buffers nor the generator of torch."""
+    def _try_vectorized(self, n_features: int) -> None:
+        """Set ``vectorized`` by a trial run that changes neither buffers nor the generator of torch."""
         before = {name: value.clone() for name, value in self.named_buffers()}
         x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 self._run_whole(x)
             except Exception:  # vmap raises errors of many types; a wrong network also fails in the loop
-                self.vectorised = False
+                self.vectorized = False
                 self._run_whole(x)
         for name, value in before.items():
             self.get_buffer(name).copy_(value)
@@ -86,7 +84,7 @@ class StackedUserModule(StackedModule):
         """Call the pattern, or a part of it, with each member's weights and rows (B, d)."""
         self._pattern[0].train(self.training)
         state, rows = self._state(), x.transpose(1, 2)
-        if self.vectorised:
+        if self.vectorized:
             outputs: Tensor = vmap(call, in_dims=(0, 0), randomness="different")(state, rows)
         else:
             outputs = torch.stack(

@@ -20,16 +20,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule, check_module, headed
 
-__all__ = [
-    "Divergence",
-    "UncertainLayer",
-    "VariationalArchitecture",
-    "VariationalMLP",
-    "VariationalModule",
-    "drawn_networks",
-    "initial_log_scale",
-]
-
 
 def initial_log_scale(n_inputs: int) -> float:
     """Return the initial logarithm of the standard deviation of a layer's weights."""

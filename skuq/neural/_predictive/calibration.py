@@ -11,8 +11,6 @@ from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
-__all__ = ["Calibration", "FixedTails", "conformal_score"]
-
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
 """From the heaviest tails with an estimable variance to nearly normal tails."""
 
@@ -26,7 +24,7 @@ class Calibration:
 
     @classmethod
     def fit_scale(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the factor that makes normal intervals cover, from standardized residuals ``z``."""
+        """Return the factor with which normal intervals cover the standardized residuals ``z``."""
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
 

@@ -19,8 +19,6 @@ from skuq.neural._modules.stacked import StackedMLP
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._predictive.sampled import drawn_outputs
 
-__all__ = ["ClassPosterior", "DrawnClassPosterior", "EnsembleClassPosterior", "EntropyParts"]
-
 
 class EntropyParts(NamedTuple):
     """Entropies of the forecasts of n rows, in nats.

@@ -13,8 +13,6 @@ from skuq._typing import BoolArray, FloatArray
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._predictive.posterior import Moments, Posterior
 
-__all__ = ["ConstantNoisePosterior", "likely_noise"]
-
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
@@ -50,7 +48,7 @@ class ConstantNoisePosterior(Posterior):
         loc = self.scaler.loc(self.draw_latent(self.scaler.features(X)))
         return loc, np.full(loc.shape, self.noise_std)
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         mean, epistemic = self.latent_moments(self.scaler.features(X))
         z: FloatArray = (self.scaler.target(y) - mean) / np.sqrt(self.noise + epistemic)
         return z

@@ -17,14 +17,6 @@ from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.posterior import Moments, Posterior
 
-__all__ = [
-    "BootstrapPosterior",
-    "EnsemblePosterior",
-    "NetworkPosterior",
-    "NetworkPredictions",
-    "bagged_mean_and_spread",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
@@ -90,7 +82,7 @@ class EnsemblePosterior(Posterior):
         noise = (share * np.square(members.scale)).sum(axis=1)
         return Moments(mean, np.sqrt(epistemic), np.sqrt(noise + epistemic))
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return the residuals by the out-of-bag members of each row, in units of their spread.
 
         The spread of "members" excludes the noise. The interval of the members is narrower than the interval
@@ -156,7 +148,7 @@ class BootstrapPosterior(EnsemblePosterior):
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
         return replace(self, noise_std=noise_std)
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         mean, spread = self._mean_and_spread(self._out_of_bag(X, oob_mask))
         z: FloatArray = (y / self.unit - mean) / np.sqrt(spread + (self.noise_std / self.unit) ** 2)
         return z

@@ -9,8 +9,6 @@ from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import LastLayerWeights, features_of
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 
-__all__ = ["LastLinearPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class LastLinearPosterior(ConstantNoisePosterior):

@@ -12,8 +12,6 @@ from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._training.scaling import Standardizer
 
-__all__ = ["Moments", "Posterior", "TrainedNetworks"]
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -54,7 +52,7 @@ class Posterior(TrainedNetworks, ABC):
         """Whether calibration also estimates the tails; a sample of members has its own tails."""
         return True
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return the residuals in predictive standard deviations, by the networks in ``oob_mask`` (n, M)."""
         moments = self.moments(X)
         return (y - moments.mean) / moments.total

@@ -21,8 +21,6 @@ from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.posterior import Moments, Posterior, TrainedNetworks
 
-__all__ = ["DropoutPosterior", "SampledPosterior", "drawn_outputs"]
-
 
 class _DrawsNetworks(Protocol):
     """Stacked module from which networks are drawn."""
@@ -70,7 +68,7 @@ class DropoutPosterior(Posterior):
         epistemic = self.scaler.scale(variance)
         return Moments(self.scaler.loc(mean), epistemic, np.hypot(epistemic, self.scaler.scale(noise)))
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         moments = self.moments(X)
         spread = moments.total if self.output == "moments" else moments.epistemic
         if spread is None or (self.output == "members" and not spread.min() > 0):

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from skuq._typing import BoolArray, IntArray
 
-__all__ = ["Batch", "MemberBatches", "MemberRows", "batch_shape"]
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:

@@ -17,8 +17,6 @@ from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._training.plan import FitPlan
 from skuq.neural._training_loss import TrainingLoss
 
-__all__ = ["KeepBestEpoch"]
-
 
 class ScoringRows(NamedTuple):
     """Rows of all fits with the same score: their numbers, fits, targets and weights."""

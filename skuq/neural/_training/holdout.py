@@ -14,8 +14,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
 
-__all__ = ["hold_out"]
-
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
     """Return the mask of held-out rows; ``by_class`` draws them stratified by the target."""
@@ -38,11 +36,13 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows of positive weight, but its first test rows have weight 0."
+            "`validation_size` must hold out rows of positive weight, but the test rows of its first split "
+            "have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows for training, but its first test rows have all the weight."
+            "`validation_size` must leave rows for training, but the test rows of its first split have all "
+            "the weight."
         )
     return held_out
 

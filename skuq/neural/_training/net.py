@@ -16,8 +16,6 @@ from skuq.neural._probabilistic_net import ProbabilisticNet
 from skuq.neural._training.batches import Batch, MemberBatches
 from skuq.neural._training_loss import TrainingLoss
 
-__all__ = ["MemberObjective", "StackedNet"]
-
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 _BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 

@@ -17,18 +17,6 @@ from skuq.neural._training.batches import MemberRows, batch_shape
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
-__all__ = [
-    "AUTO_EPOCHS",
-    "LONG_TRAINING",
-    "FitPlan",
-    "TrainingOptions",
-    "TrainingSpec",
-    "plan_members",
-    "plan_pairs",
-    "resolve_learning_rate",
-    "rows_with_weight",
-]
-
 AUTO_EPOCHS = (8000, 40, 200)
 """Steps of ``max_epochs="auto"``, and the least and greatest number of epochs."""
 
@@ -120,30 +108,22 @@ class TrainingSpec:
 class FitPlan:
     """Standardized data of one fit, and the training rows of each member.
 
-    Attributes
-    ----------
-    held_out : ndarray of bool of shape (n,)
-        Rows that no member may train on.
-    weight : ndarray of shape (n,) or None
-        Weights in the loss, with mean 1 over the training rows.
-    selection_mask : ndarray of bool of shape (n,) or None
-        Rows that may score epochs, by members that are not trained on them; None is all rows.
-    score_weight : ndarray of shape (n,) or None
-        Weights in the score.
+    ``selection_mask`` of shape (n,) marks the rows that may score epochs, by members that are not trained on
+    them; None is all rows.
     """
 
     X: FloatArray
     y: FloatArray
     seeds: list[MemberSeed]
     rows: list[MemberRows]
-    held_out: BoolArray
+    held_out: BoolArray  # rows that no member may train on, shape (n,)
     seed: int
     loss: TrainingLoss
     learning_rate: float
-    weight: FloatArray | None = None
+    weight: FloatArray | None = None  # in the loss, with mean 1 over the training rows, shape (n,)
     selection_score: TrainingLoss | None = None
     selection_mask: BoolArray | None = None
-    score_weight: FloatArray | None = None
+    score_weight: FloatArray | None = None  # in the score, shape (n,)
 
     def batch_shape(self, batch_size: int) -> tuple[int, int]:
         """Return the number of batches per epoch, and the rows per batch."""

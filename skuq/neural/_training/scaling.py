@@ -10,8 +10,6 @@ import numpy as np
 from skuq._fitting.column_scale import column_scale
 from skuq._typing import FloatArray
 
-__all__ = ["Standardizer"]
-
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
@@ -51,16 +49,16 @@ class Standardizer:
         return cls(common[0], np.where(constant, np.inf, spread)[0], 0.0, 1.0)
 
     def features(self, X: FloatArray) -> FloatArray:
-        standardised: FloatArray = X - self.X_mean
-        standardised /= self.X_scale  # in place, as X may fill much of the memory
-        return standardised
+        standardized: FloatArray = X - self.X_mean
+        standardized /= self.X_scale  # in place, as X may fill much of the memory
+        return standardized
 
     def target(self, y: FloatArray) -> FloatArray:
         return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
 
-    def loc(self, standardised: FloatArray) -> FloatArray:
+    def loc(self, standardized: FloatArray) -> FloatArray:
         """Return means in the units of y."""
-        return self.y_mean + self.y_scale * standardised
+        return self.y_mean + self.y_scale * standardized
 
     def scale(self, variance: FloatArray) -> FloatArray:
         """Return standard deviations in the units of y."""

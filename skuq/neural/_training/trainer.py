@@ -1,4 +1,4 @@
-"""Joint training: fits with equal options become a few stacked nets."""
+"""Joint training: networks with equal options are stacked."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from skuq.neural._training.batches import MemberBatches, MemberRows
 from skuq.neural._training.checkpoint import KeepBestEpoch
 from skuq.neural._training.net import MemberObjective, StackedNet
 from skuq.neural._training.plan import FitPlan, TrainingOptions
-
-__all__ = ["TrainedFit", "train"]
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
@@ -209,7 +207,7 @@ def _check_trained(net: StackedNet) -> None:
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
     if not n_epochs:
-        raise ValueError("`callbacks` must let at least one epoch end, but they stopped the first.")
+        raise ValueError("`callbacks` must not stop the training before the first epoch ends.")
     if not torch.isfinite(net.module_.flat).all():
         raise ValueError(
             "the training diverged: weights are no longer finite. Use a lower `learning_rate`, a "

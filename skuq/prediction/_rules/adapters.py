@@ -29,8 +29,6 @@ from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 
-__all__ = ["ADAPTERS"]
-
 _LEVELS = [level / 200 for level in range(1, 200)]
 """Levels of a distribution that is known by its quantiles only, including 0.005, 0.025 and 0.05."""
 

@@ -18,8 +18,6 @@ from skuq.prediction._registry import Adapter, is_named
 from skuq.prediction._rules.no_distribution import not_fitted
 from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 
-__all__ = ["AUTOML_ADAPTERS", "AUTOML_CONTAINERS"]
-
 
 def _named(*qualified_names: str) -> Callable[[Any], bool]:
     names = {name.rpartition(".")[2] for name in qualified_names}
@@ -97,7 +95,7 @@ def _autogluon_dist(predictor: Any, X: Any) -> Quantiles:
         raise NotProbabilisticError(
             "this TabularPredictor must predict several quantiles, got problem type "
             f"{predictor.problem_type!r} or a single quantile. Use TabularPredictor(label, "
-            "problem_type='quantile', quantile_levels=skuq.integrations.autogluon.quantile_levels())."
+            "problem_type='quantile', quantile_levels=[0.01, 0.05, 0.1, ..., 0.95, 0.99])."
         )
     levels, order = np.unique(predictor.quantile_levels, return_index=True)
     values = np.asarray(predictor.predict(X), dtype=np.float64)

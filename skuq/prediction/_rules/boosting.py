@@ -16,8 +16,6 @@ from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.no_distribution import no_distribution, not_fitted
 from skuq.prediction._rules.quantile_estimators import catboost_loss, configured_levels
 
-__all__ = ["BOOSTING_ADAPTERS"]
-
 _MEAN_AND_VARIANCE = "RMSEWithUncertainty"
 
 

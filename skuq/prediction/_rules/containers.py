@@ -25,8 +25,6 @@ from skuq.prediction._rules.automl import AUTOML_CONTAINERS
 from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 from skuq.prediction._rules.target import map_back
 
-__all__ = ["CONTAINERS"]
-
 
 def _of(*classes: type) -> Callable[[Any], bool]:
     return lambda estimator: isinstance(estimator, classes)

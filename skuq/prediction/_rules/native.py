@@ -18,8 +18,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
-__all__ = ["NATIVES"]
-
 _BLOCK = 32
 """Rows per kernel block; small, because only the diagonal is used."""
 
@@ -33,10 +31,10 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
     check_is_fitted(estimator)
     X = _as_numeric(X)
     loc = single_output(estimator.predict(X), estimator)
-    centred = np.asarray(X, dtype=np.float64) - estimator.X_offset_
+    centered = np.asarray(X, dtype=np.float64) - estimator.X_offset_
     if isinstance(estimator, ARDRegression):
-        centred = centred[:, estimator.lambda_ < estimator.threshold_lambda]
-    coefficients = np.maximum(np.einsum("ij,ij->i", centred @ estimator.sigma_, centred), 0.0)
+        centered = centered[:, estimator.lambda_ < estimator.threshold_lambda]
+    coefficients = np.maximum(np.einsum("ij,ij->i", centered @ estimator.sigma_, centered), 0.0)
     return Normal(loc, np.sqrt(coefficients + 1.0 / float(estimator.alpha_)), np.sqrt(coefficients))
 
 

@@ -10,8 +10,6 @@ from skuq._sklearn_compat import is_classifying
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._rules.quantile_estimators import configured_levels
 
-__all__ = ["no_distribution", "not_fitted"]
-
 
 def no_distribution(estimator: Any) -> NotProbabilisticError:
     cls = type(estimator)

@@ -18,15 +18,6 @@ from skuq._validation import as_float_array
 from skuq.prediction._child import last_step
 from skuq.prediction._failures import check_predictions
 
-__all__ = [
-    "QuantileLoss",
-    "catboost_loss",
-    "configured_levels",
-    "find_quantile_loss",
-    "predict_many",
-    "with_prefix",
-]
-
 Params = dict[str, Any]
 
 

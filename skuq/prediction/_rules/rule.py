@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from skuq.distributions import Distribution
 
-__all__ = ["EstimatorRule", "MetaEstimatorRule", "Predict"]
-
 Predict: TypeAlias = Callable[[Any, Any], Any]
 
 

@@ -26,8 +26,6 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, Normal, Transformed, affine, concat
 from skuq.distributions._numerics.finite_differences import derivative
 
-__all__ = ["map_back"]
-
 _TAIL = 1e-6
 """Level beyond whose quantiles a map may be undefined or not monotone."""
 

@@ -38,7 +38,7 @@ def icosahedron() -> tuple[FloatArray, FloatArray]:
     return np.concatenate([np.zeros((1, 3)), vertices]), np.concatenate([[0.4], np.full(12, 0.05)])
 
 
-def factorise(covariance: FloatArray) -> FloatArray:
+def factorize(covariance: FloatArray) -> FloatArray:
     size = len(covariance)
     factor = np.zeros_like(covariance)
     # Cholesky-Banachiewicz, vectorized over rows, for matrices of at most 3 by 3
@@ -61,7 +61,7 @@ def expect(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E f (n,), its gradient by the mean (latents, n), and twice that by the covariance."""
     nodes, weights = rule
-    factor = factorise(covariance)
+    factor = factorize(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
     weighted = gradient * weights[:, np.newaxis]
     # nodes are mean + C x: the derivative by C is the derivative at the node times x

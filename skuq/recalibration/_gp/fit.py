@@ -43,20 +43,20 @@ def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
 class InputScaler:
     """Location and scale of the inputs of the process."""
 
-    centre: float
+    center: float
     scale: float
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
         """Return the median of the means, and the common spread of means and noise as the scale."""
-        centre = WeightedRanks(mean, weight).median
-        spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
-        return cls(centre, float(np.hypot(spread, WeightedRanks(std, weight).median)))
+        center = WeightedRanks(mean, weight).median
+        spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
+        return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return the inputs, shape (n, 2); point masses get the typical width."""
         with np.errstate(over="ignore"):
-            position = np.clip((mean - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
+            position = np.clip((mean - self.center) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
         return np.column_stack([position, np.clip(width, -_FARTHEST, _FARTHEST)])
 
@@ -75,7 +75,7 @@ def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | Non
     """Sort the rows by distance from the center and merge equal rows."""
     mean, std = dist.mean(), dist.std()
     scaler = InputScaler.from_values(mean, std, weight)
-    table = np.vstack([np.abs(mean - scaler.centre), std, mean, observed])
+    table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])
@@ -107,7 +107,7 @@ class FittedProcess:
 
     def inducing_points(self) -> FloatArray:
         points, scale = self.process.basis.points, self.scaler.scale
-        return np.column_stack([self.scaler.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
+        return np.column_stack([self.scaler.center + scale * points[:, 0], scale * np.exp(points[:, 1])])
 
 
 def fit_process(
@@ -139,8 +139,8 @@ def _not_converged(found: SearchResult, limit: int) -> str:
     if found.n_iter >= limit:
         return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
     return (
-        f"the search for the Gaussian process stopped after {found.n_iter} iterations, short of the optimum: "
-        "no step raises the lower bound although its gradient is not 0, and more iterations have no effect. "
-        "The best parameters found are kept. Compare them on new rows with IsotonicRecalibrator, and check "
-        "that `y` has no outliers and has the units of `dist`."
+        f"the optimization of the Gaussian process stopped before the optimum, after {found.n_iter} "
+        "iterations: no step increases the lower bound although its gradient is not 0. More iterations have "
+        "no effect. The best parameters are kept. Compare them on new rows with IsotonicRecalibrator, and "
+        "check that `y` has no outliers and has the units of `dist`."
     )

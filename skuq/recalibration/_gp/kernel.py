@@ -36,8 +36,8 @@ _ROOT = math.sqrt(5.0)
 
 def _distances(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
     """Return squared distances along each input in units of its lengthscale, each of shape (n, m)."""
-    scaled, centres = x / lengthscales, points / lengthscales
-    return [np.square(scaled[:, [d]] - centres[:, d]) for d in range(x.shape[1])]
+    scaled, centers = x / lengthscales, points / lengthscales
+    return [np.square(scaled[:, [d]] - centers[:, d]) for d in range(x.shape[1])]
 
 
 def correlate(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> FloatArray:

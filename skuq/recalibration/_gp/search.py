@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError
 from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.engine import Coefficients, LatentProcess, State, VariationalProcess
 
-LENGTH_CENTRE, LENGTH_SPREAD = 0.3, 1.0
+LENGTH_CENTER, LENGTH_SPREAD = 0.3, 1.0
 """Mean and standard deviation of the normal prior of a log lengthscale."""
 
 START_AMPLITUDE = 0.3
@@ -47,7 +47,7 @@ class SearchResult:
 def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatArray]:
     """Return the log density of logarithmic parameters, up to a constant, and its gradient."""
     lengths, log_amplitudes = parameters[: -len(rates)], parameters[-len(rates) :]
-    standard = (lengths - LENGTH_CENTRE) / LENGTH_SPREAD
+    standard = (lengths - LENGTH_CENTER) / LENGTH_SPREAD
     size = np.exp(log_amplitudes)
     # gamma density of the amplitude times the Jacobian of its logarithm, and a normal log density
     value = float((SHAPE * log_amplitudes - rates * size).sum() - standard @ standard / 2)
@@ -65,7 +65,7 @@ def elbo_gradient(state: State) -> FloatArray:
 
 
 def _start(problem: VariationalProcess) -> FloatArray:
-    lengths = np.full(problem.x.shape[1], LENGTH_CENTRE)
+    lengths = np.full(problem.x.shape[1], LENGTH_CENTER)
     return np.concatenate([lengths, np.full(len(problem.latents.rates), np.log(START_AMPLITUDE))])
 
 
@@ -94,10 +94,10 @@ def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
     # coarse to fine: most iterations use few rows, and the estimate of the curvature is reused
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
-        peak = maximise(_Objective(problem.thinned(size)), peak, max_iter, 1e-2)
+        peak = maximize(_Objective(problem.thinned(size)), peak, max_iter, 1e-2)
         size *= 4
     objective = _Objective(problem)
-    peak = maximise(objective, peak, max_iter, GRADIENT_TOLERANCE)
+    peak = maximize(objective, peak, max_iter, GRADIENT_TOLERANCE)
     state = problem.best(peak.x, objective.coefficients, SETTLED)
     return SearchResult(state.process, state.elbo, peak.n_iter, peak.converged)
 
@@ -112,7 +112,7 @@ class Peak:
     converged: bool = False
 
 
-def maximise(
+def maximize(
     function: Callable[[FloatArray], tuple[float, FloatArray]], start: Peak, max_iter: int, tolerance: float
 ) -> Peak:
     """Return the maximum of a smooth function by BFGS with steps of bounded length."""
@@ -179,7 +179,7 @@ def search_by_batches(
     """
     n = len(problem.x)
     sample = _Objective(problem.thinned(min(max(THINNED, batch_size), n // 2 + 1)))
-    parameters = maximise(sample, Peak(_start(problem)), 100, 1e-2).x
+    parameters = maximize(sample, Peak(_start(problem)), 100, 1e-2).x
     first = sample.problem.best(parameters, sample.coefficients, LOOSE).coefficients
     # scale the sample's likelihood up to the number of rows of the data
     coefficients = first.repeated(problem.weight.sum() / sample.problem.weight.sum())

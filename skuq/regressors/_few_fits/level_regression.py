@@ -11,8 +11,6 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.recalibration import BaseRecalibrator, QuantileShiftRecalibrator
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS
 
-__all__ = ["LevelRegressionRecalibrator"]
-
 _PENALTY = 10.0
 """Penalty of squared slopes, in units of the loss of one row."""
 

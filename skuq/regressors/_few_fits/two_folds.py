@@ -7,8 +7,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
-__all__ = ["TwoFoldsRegressor"]
-
 _ALL_TESTED = 100
 """Number of rows below which all rows are needed for calibration."""
 

@@ -15,8 +15,6 @@ from scipy.special import log_ndtr
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import row_blocks
 
-__all__ = ["InfinitesimalJackknife"]
-
 
 @dataclass(frozen=True, eq=False)
 class InfinitesimalJackknife:
@@ -38,8 +36,8 @@ class InfinitesimalJackknife:
             rows = weighted[block]
             drawn = counts[rows] / np.sqrt(weight[rows])[:, np.newaxis]
             n_draws += float((drawn.mean(axis=1) / np.sqrt(weight[rows])).sum())
-            centred = drawn - drawn.mean(axis=1, keepdims=True)
-            gram += centred.T @ centred
+            centered = drawn - drawn.mean(axis=1, keepdims=True)
+            gram += centered.T @ centered
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:

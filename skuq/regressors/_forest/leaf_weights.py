@@ -16,8 +16,6 @@ from scipy import sparse
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["LeafWeights", "leaf_quantiles", "row_blocks"]
-
 _BLOCK = 1 << 22
 """Largest number of weights in a temporary matrix, 32 MB."""
 
@@ -48,14 +46,14 @@ class LeafWeights:
 
     def of_new(self, leaves: IntArray) -> Any:
         """Return the weights for new rows, a sparse array of shape (m, n) whose rows sum to 1."""
-        return _normalised(self._product(leaves, _inverse(self.total[leaves])))
+        return _normalized(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
         """Return the weights for training rows without their own, by their out-of-bag trees, shape (m, n)."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
-        return _normalised(product)
+        return _normalized(product)
 
     def average(self, values: FloatArray) -> FloatArray:
         """Return the average of the training rows' values in each leaf; 0 in leaves without weight."""
@@ -109,7 +107,7 @@ def _inverse(total: FloatArray) -> FloatArray:
     return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
 
 
-def _normalised(weights: Any) -> Any:
+def _normalized(weights: Any) -> Any:
     """Scale the rows to sum to 1; rows without weights get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))

@@ -16,8 +16,6 @@ import numpy as np
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, row_blocks
 
-__all__ = ["OutOfBag", "residual_slope"]
-
 _FLOOR = 0.1
 """Share of their mean added to local mean absolute residuals, since a few rows may agree by chance."""
 

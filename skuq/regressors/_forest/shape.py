@@ -13,8 +13,6 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 
-__all__ = ["ForestShape"]
-
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
 """Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
 
@@ -86,8 +84,8 @@ class ForestShape:
             values = values + self.leaf_share * (leaf - values)  # exact if both are equal
         if self.factor == 1:
             return values
-        centre = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
-        return np.asarray(centre + self.factor * (values - centre))
+        center = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
+        return np.asarray(center + self.factor * (values - center))
 
 
 def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: float) -> FloatArray:

@@ -14,8 +14,6 @@ from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 
-__all__ = ["Trees", "bootstraps_trees", "check_forest", "fit_forest", "grows_trees"]
-
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
 """Range of target sizes in which trees find splits and sums of squares do not overflow."""
 

@@ -34,8 +34,6 @@ from skuq.distributions import Distribution, Mixture, Normal, Quantiles
 from skuq.distributions._cramer import cramer_distances
 from skuq.regressors._pool.simplex import minimise_convex, minimise_quadratic
 
-__all__ = ["COMBINATIONS", "LinearPool", "Pool", "QuantilePool", "mean_and_error"]
-
 _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
 """Levels of the pinball losses that approximate the CRPS of an average of quantiles."""

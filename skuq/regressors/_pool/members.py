@@ -22,8 +22,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
 from skuq.prediction._failures import note_fold
 
-__all__ = ["FittedMember", "fit_pool", "named_members"]
-
 
 class FittedMember(NamedTuple):
     """A member fitted to all rows, and its out-of-fold forecasts."""
@@ -96,7 +94,11 @@ def fit_pool(
     for name, member in zip(members, results, strict=True):
         fitted.append(member)
         # given here, since warnings of worker processes are lost
-        warn_of_mismatch(member.mismatch, f"the weights are estimated from the latter (member {name!r})")
+        warn_of_mismatch(
+            member.mismatch,
+            f"The weights are estimated from the folds' models of member {name!r}, but its model fitted to "
+            "all rows predicts new rows",
+        )
         if on_member is not None:
             on_member()
     return fitted

@@ -10,8 +10,6 @@ from scipy.optimize import linprog
 
 from skuq._typing import FloatArray, IntArray
 
-__all__ = ["minimise_convex", "minimise_quadratic"]
-
 _ROUNDING = 1e-13
 """Largest decrease due to rounding, in units of the largest coefficient."""
 _GAP = 1e-5

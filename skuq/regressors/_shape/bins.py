@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from skuq._typing import FloatArray
 
-__all__ = ["Bins"]
-
 _MOST_EDGES = 254
 
 

@@ -14,8 +14,6 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.regressors._shape.bins import Bins
 from skuq.regressors._shape.trees import THRESHOLDS, ShareTrees, grow_trees
 
-__all__ = ["ConditionalShape", "fit_conditional_shape"]
-
 _LEVELS = np.array([0.0025, 0.005, 0.01, 0.025, *np.arange(1, 20) / 20, 0.975, 0.99, 0.995, 0.9975])
 """Levels of the quantiles; 0.025, 0.05, 0.5, 0.95 and 0.975 are among them."""
 

@@ -17,8 +17,6 @@ from sklearn.tree import ExtraTreeRegressor
 from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray
 
-__all__ = ["THRESHOLDS", "ShareTrees", "grow_trees"]
-
 THRESHOLDS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
 """Levels at which the leaves hold the share of their rows below."""
 

@@ -16,18 +16,6 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = [
-    "KERNELS",
-    "NO_COVARIANCE",
-    "Optimum",
-    "as_kernel",
-    "check_gpytorch",
-    "covariance",
-    "maximise_bound",
-    "torch_threads",
-    "variance",
-]
-
 KERNELS = ("rbf", "matern32", "matern52")
 """Names of kernels."""
 
@@ -134,7 +122,7 @@ def variance(kernel: Any, A: FloatArray) -> FloatArray:
     return values
 
 
-def maximise_bound(
+def maximize_bound(
     kernel: Any,
     X: FloatArray,
     y: FloatArray,
@@ -215,9 +203,9 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 def _closure(
     model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
-    """Return the objective of L-BFGS: minus the bound per observation, with its gradient.
+    """Return the objective of L-BFGS: the negative bound per observation, with its gradient.
 
-    The density of w equal observations is larger by a factor that depends on the noise but not on f.
+    w equal observations have the same density as their mean, up to a factor that depends only on the noise.
     """
     import gpytorch
     import torch

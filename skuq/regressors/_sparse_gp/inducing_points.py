@@ -14,8 +14,6 @@ from sklearn.cluster import kmeans_plusplus
 from skuq._typing import FloatArray
 from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, covariance, variance
 
-__all__ = ["Posterior", "choose_inducing_points", "collapsed_posterior", "distinct_rows"]
-
 _BLOCK = 2**21
 """Largest number of values in a block of the covariance between inducing points and rows."""
 

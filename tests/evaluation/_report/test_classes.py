@@ -144,6 +144,6 @@ def test_models_have_as_many_classes(forecast):
 
 def test_few_rows_are_reported_with_one_warning():
     proba = np.full((5, 3), 1 / 3)
-    with pytest.warns(SmallSampleWarning, match="has 5 rows. Below 50") as caught:
+    with pytest.warns(SmallSampleWarning, match="has 5 rows. With fewer than 50") as caught:
         uncertainty_report([0, 1, 2, 0, 1], proba, n_resamples=5, n_simulations=5)
     assert len(caught) == 1

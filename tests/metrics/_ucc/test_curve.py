@@ -1,6 +1,7 @@
 """The uncertainty characteristics curve: its definition, the paper's identities and UQ360's values."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -279,8 +280,7 @@ def stairs(n, low, high):
 
 
 @pytest.mark.parametrize("n", [7, 20, 150, 1000])
-@pytest.mark.parametrize("weight", [None, 0.1, 7.0])
-@pytest.mark.parametrize("unit", [1.0, 0.01])
+@pytest.mark.parametrize(("weight", "unit"), [(None, 0.01), (0.1, 1.0), (7.0, 0.01)])
 def test_a_miss_rate_that_equals_a_limit_is_inside(n, weight, unit):
     """Rounding puts 1 - 19 / 20 above 0.05, and a sum of weights on either side."""
     y = unit * np.arange(1.0, n + 1)
@@ -554,20 +554,21 @@ def test_of_equally_good_points_the_narrowest_is_the_optimum(unit):
     assert best.cost == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("x", "y"), PAIRS)
 @pytest.mark.parametrize("vary", ["scale", "bias"])
-@pytest.mark.parametrize("c", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_optimum_is_the_least_cost_of_all_points(bands, x, y, vary, c):
+def test_optimum_is_the_least_cost_of_all_points(bands, vary):
     curve = curve_of(*bands, vary=vary)
-    best = curve.optimum(c, x_axis=x, y_axis=y)
-    fine = np.linspace(curve.parameter[0], curve.parameter[-1] * 1.2 + 1, 400)
-    costs = [c * getattr(curve.at(t), x) + (1 - c) * getattr(curve.at(t), y) for t in fine]
-    assert best.cost <= min(costs) + 1e-9
-    at = curve.at(best.point.parameter)
-    assert best.cost == pytest.approx(c * getattr(at, x) + (1 - c) * getattr(at, y), abs=1e-12)
     original = curve.at(1.0 if vary == "scale" else 0.0)
-    assert best.original_cost == pytest.approx(c * getattr(original, x) + (1 - c) * getattr(original, y))
-    assert best == curve.optimum((c, 1 - c), x_axis=x, y_axis=y)
+    fine = [curve.at(t) for t in np.linspace(curve.parameter[0], curve.parameter[-1] * 1.2 + 1, 400)]
+
+    def cost(point):
+        return c * getattr(point, x) + (1 - c) * getattr(point, y)
+
+    for (x, y), c in product(PAIRS, [0.0, 0.1, 0.5, 0.9, 1.0]):
+        best = curve.optimum(c, x_axis=x, y_axis=y)
+        assert best.cost <= min(map(cost, fine)) + 1e-9
+        assert best.cost == pytest.approx(cost(curve.at(best.point.parameter)), abs=1e-12)
+        assert best.original_cost == pytest.approx(cost(original))
+        assert best == curve.optimum((c, 1 - c), x_axis=x, y_axis=y)
 
 
 # ---------------------------------------------------------------------------------- kinds of bands

@@ -79,9 +79,8 @@ def program(tmp_path_factory):
     ("kind", "number", "order"),
     [
         ("sqlite", signal.SIGINT, "best constant ridge"),
-        ("sqlite", signal.SIGTERM, "constant best ridge"),
+        ("journal", signal.SIGTERM, "constant best ridge"),
         ("sqlite", signal.SIGKILL, "constant best ridge"),
-        ("journal", signal.SIGKILL, "best constant ridge"),
     ],
 )
 def test_a_trial_whose_process_was_ended_comes_first_in_the_resumed_search(

@@ -22,7 +22,7 @@ from skuq.metrics import (
     sharpness,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._spec import _ABBREVIATIONS, _SPECS, FastPath, all_specs, metric
+from skuq.metrics._spec import _ABBREVIATIONS, _SPECS, FastPath, Merging, all_specs, metric
 from skuq.monitoring import MetricAccumulator
 from skuq.monitoring._accumulator import accumulator as module
 from tests.metrics.options import required
@@ -308,6 +308,26 @@ def test_a_new_mean_metric_merges_without_a_line_of_its_own(forecast):
         del _SPECS["ratio"], _ABBREVIATIONS[ratio]
 
 
+def test_a_new_metric_of_groups_merges_by_its_record(forecast):
+    record = {"title": "T", "units": 1, "direction": "lower", "optimum": 0.0, "needs": "moments"}
+    merging = Merging(
+        needs=("targets", "groups"),
+        value=lambda targets, groups, *, factor: factor * targets.std * groups.std.max(),
+    )
+
+    @metric("spread", **record, proper=False, source="", merging=merging)
+    def spread(y_true, y_pred, *, sample_weight=None, factor=2.0):
+        return factor * np.std(y_true) * y_pred.std().max()
+
+    try:
+        y, dist = forecast
+        acc = in_chunks(MetricAccumulator(spread, options={"spread": {"factor": 3.0}}), y, dist, [20])
+        assert acc.exact == {"spread": True}
+        assert acc.result()["spread"] == pytest.approx(spread(y, dist, factor=3.0), rel=1e-12)
+    finally:
+        del _SPECS["spread"], _ABBREVIATIONS[spread]
+
+
 def test_without_names_all_metrics_that_merge_are_accumulated():
     acc = MetricAccumulator()
     ready = [spec.abbreviation for spec in MERGING if spec.ready_made]
@@ -331,7 +351,7 @@ def test_a_function_names_its_metric():
         ({"metrics": ["auucc_gain"], "options": {"auucc_gain": {"bands": 0.9}}}, "must have bands='std'"),
         (
             {"metrics": ["crpss"], "options": {"crpss": {"reference": Normal([0.0, 1.0], 1.0)}}},
-            "must hold a `reference` of one row for all, got 2 rows",
+            "must contain a `reference` with one row, got 2 rows",
         ),
         ({"metrics": ["nmpiw"], "options": {"nmpiw": {"norm": "iqr"}}}, "`norm` must be one of"),
         ({"metrics": ["crps"], "options": {"ence": {"n_bins": 3}}}, "`options` must be for the metrics crps"),

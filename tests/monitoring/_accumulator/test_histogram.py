@@ -24,7 +24,7 @@ def same(first, second):
         assert first.first == second.first
 
 
-def test_the_centre_of_a_bin_is_within_the_accuracy():
+def test_the_center_of_a_bin_is_within_the_accuracy():
     for accuracy in (1e-5, 1e-3, 0.1):
         assert np.tanh(bin_width(accuracy) / 2) == pytest.approx(accuracy, rel=1e-9)
 

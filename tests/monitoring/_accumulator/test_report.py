@@ -73,7 +73,7 @@ def test_weights_that_are_no_counts_raise(data):
 def test_few_rows_are_reported_with_one_warning():
     y, dist = np.arange(50.0), Normal(np.zeros(50), np.ones(50))
     few = MetricAccumulator().update(y[:5], dist[:5])
-    with pytest.warns(SmallSampleWarning, match="has 5 rows. Below 50") as caught:
+    with pytest.warns(SmallSampleWarning, match="has 5 rows. With fewer than 50") as caught:
         few.report(n_resamples=10)
     assert len(caught) == 1
     few.update(y[5:], dist[5:]).report(n_resamples=10)

@@ -103,7 +103,7 @@ def plain(n_features, n_outputs):
 
 
 class Branching(nn.Module):
-    """Control flow that depends on values, which cannot be vectorised."""
+    """Control flow that depends on values, which cannot be vectorized."""
 
     def __init__(self, n_features, n_outputs):
         super().__init__()
@@ -117,10 +117,10 @@ def normed(n_features, n_outputs):
     return nn.Sequential(nn.Linear(n_features, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, n_outputs))
 
 
-@pytest.mark.parametrize(("build", "vectorised"), [(plain, True), (Branching, False), (normed, True)])
-def test_users_networks_give_what_they_give_alone(build, vectorised):
+@pytest.mark.parametrize(("build", "vectorized"), [(plain, True), (Branching, False), (normed, True)])
+def test_users_networks_give_what_they_give_alone(build, vectorized):
     stacked = StackedUserModule(build, generators(3), 2, 2, F64).eval()
-    assert stacked.vectorised is vectorised
+    assert stacked.vectorized is vectorized
     x = torch.randn(6, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
     for member, rng in enumerate(generators(3)):
         with torch.random.fork_rng(devices=[]):
@@ -129,7 +129,7 @@ def test_users_networks_give_what_they_give_alone(build, vectorised):
         torch.testing.assert_close(stacked(x)[:, member], alone(x))
 
 
-def test_the_loop_trains_as_the_vectorised_do(plan):
+def test_the_loop_trains_as_the_vectorized_do(plan):
     options = TrainingOptions(MLPArchitecture((), plain), max_epochs=10, dtype="float64")
 
     class Looped(nn.Module):
@@ -142,8 +142,8 @@ def test_the_loop_trains_as_the_vectorised_do(plan):
 
     looped = TrainingOptions(MLPArchitecture((), Looped), max_epochs=10, dtype="float64")
     one, two = (train([plan(3)], each)[0].net.module_ for each in (options, looped))
-    assert one.vectorised
-    assert not two.vectorised
+    assert one.vectorized
+    assert not two.vectorized
     torch.testing.assert_close(one.flat, two.flat, rtol=0, atol=1e-10)
 
 

@@ -64,8 +64,8 @@ def given(net, y):
     return y if isinstance(net, ProbabilisticNet) else y[:, np.newaxis]
 
 
-def standardised(net):
-    """Return the net behind standardised features of its own type, and before a standardised target."""
+def standardized(net):
+    """Return the net behind standardized features of its own type, and before a standardized target."""
     single = FunctionTransformer(np.asarray, kw_args={"dtype": np.float32})
     return TransformedTargetRegressor(
         make_pipeline(StandardScaler(), single, net), transformer=StandardScaler()
@@ -114,12 +114,14 @@ def test_it_learns_and_covers_in_every_regressor(net, wrapper, rows):
     assert not hasattr(net, "module_")
 
 
-@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap"])
+@pytest.mark.parametrize(
+    ("net", "wrapper"), [("skorch's", "bootstrap"), ("ours", "uncertainty")], indirect=["net"]
+)
 def test_it_works_behind_transformations_of_features_and_target(net, wrapper, rows):
     X, y, X_new, y_new = rows
     frame = pd.DataFrame({"east": 1e4 * X[:, 0], "north": 1e-4 * X[:, 1]})  # float64, of far apart units
     new = pd.DataFrame({"east": 1e4 * X_new[:, 0], "north": 1e-4 * X_new[:, 1]})
-    model = WRAPPERS[wrapper](standardised(net)).fit(frame, given(net, 1e5 + 1e3 * y))
+    model = WRAPPERS[wrapper](standardized(net)).fit(frame, given(net, 1e5 + 1e3 * y))
     dist = model.predict_dist(new)
     assert 0.85 < prediction_interval_coverage(1e5 + 1e3 * y_new, dist) < 0.97
     assert crps_loss(1e5 + 1e3 * y_new, dist) < 220
@@ -131,7 +133,7 @@ def test_behind_transformations_units_do_not_matter(unit, rows):
     means, stds = [], []
     for scale in (1.0, unit):
         torch.manual_seed(0)
-        dist = predict_dist(standardised(our_net()).fit(X, scale * y), X_new)
+        dist = predict_dist(standardized(our_net()).fit(X, scale * y), X_new)
         means.append(dist.mean() / scale)
         stds.append(dist.std() / scale)
     np.testing.assert_allclose(means[1], means[0], atol=1e-3)
@@ -195,13 +197,20 @@ def test_a_net_without_a_distribution_raises(rows):
         predict_dist(net.fit(X, given(net, y)), X_new)
 
 
-@pytest.mark.parametrize("kind", NETS)
-@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap", "conformal", "recalibrated"])
+@pytest.mark.parametrize(
+    ("kind", "wrapper"),
+    [
+        ("skorch's", "uncertainty"),
+        ("ours", "bootstrap"),
+        ("skorch's", "conformal"),
+        ("ours", "recalibrated"),
+    ],
+)
 def test_intervals_hold_on_real_data(shared_data, kind, wrapper):
     data = shared_data("gal/gal_concrete").sample(frac=1.0, random_state=0).to_numpy()
     X, y, X_new, y_new = data[:600, :-1], data[:600, -1], data[600:, :-1], data[600:, -1]
     torch.manual_seed(0)
     net = NETS[kind](8)
-    dist = WRAPPERS[wrapper](standardised(net)).fit(X, given(net, y)).predict_dist(X_new)
+    dist = WRAPPERS[wrapper](standardized(net)).fit(X, given(net, y)).predict_dist(X_new)
     assert 0.85 < prediction_interval_coverage(y_new, dist) < 0.97
     assert crps_loss(y_new, dist) < 0.5 * y.std()

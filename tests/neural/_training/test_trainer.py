@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
+from pickle import dumps, loads
 
 import numpy as np
 import pytest
@@ -110,6 +111,23 @@ def test_chunks_may_stop_apart(plan, sine, monkeypatch):
     )
 
 
+def test_chunks_and_results_that_are_pickled_change_no_number(plan, sine, monkeypatch):
+    """As in the processes of joblib, without their start: two processes import torch for ten seconds."""
+    counts = []
+
+    def run_pickled(work, *, n_jobs):
+        work = loads(dumps(list(work)))
+        counts.append((len(work), n_jobs))
+        return [loads(dumps(function(*args, **options))) for function, args, options in work]
+
+    monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
+    monkeypatch.setattr("skuq.neural._training.trainer.run_parallel", run_pickled)
+    one, two = (train([plan(4)], SHORT, n_jobs=n_jobs)[0] for n_jobs in (1, 2))
+    assert counts == [(2, 2)]
+    np.testing.assert_array_equal(outputs(one, sine[0]), outputs(two, sine[0]))
+
+
+@pytest.mark.slow
 def test_processes_change_no_number(plan, sine, monkeypatch):
     monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
     one, two = (train([plan(4)], SHORT, n_jobs=n_jobs)[0] for n_jobs in (1, 2))

@@ -19,7 +19,7 @@ class TestBayesianLinear:
     @pytest.mark.parametrize("cls", [BayesianRidge, ARDRegression])
     def test_equals_return_std(self, cls, data):
         X, y = data
-        X = X - X.mean(axis=0)  # scikit-learn 1.6 forgets to centre
+        X = X - X.mean(axis=0)  # scikit-learn 1.6 forgets to center
         model = cls().fit(X, y)
         loc, scale = model.predict(X, return_std=True)
         dist = predict_dist(model, X)
@@ -31,8 +31,8 @@ class TestBayesianLinear:
         X, y = data
         model = BayesianRidge().fit(X, y)
         dist = predict_dist(model, X)
-        centred = X - X.mean(axis=0)
-        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centred, model.sigma_, centred))
+        centered = X - X.mean(axis=0)
+        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centered, model.sigma_, centered))
         np.testing.assert_allclose(dist.epistemic().std(), posterior, rtol=1e-10)
         np.testing.assert_allclose(dist.aleatoric().std(), model.alpha_**-0.5, rtol=1e-10)
 
@@ -48,8 +48,8 @@ class TestBayesianLinear:
         model = ARDRegression(threshold_lambda=100.0).fit(X, y)
         kept = model.lambda_ < 100.0
         assert not kept.all()
-        centred = (X - X.mean(axis=0))[:, kept]
-        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centred, model.sigma_, centred))
+        centered = (X - X.mean(axis=0))[:, kept]
+        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centered, model.sigma_, centered))
         np.testing.assert_allclose(predict_dist(model, X).epistemic().std(), posterior, rtol=1e-9)
 
     @pytest.mark.parametrize("cls", [BayesianRidge, ARDRegression])

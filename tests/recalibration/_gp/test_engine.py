@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skuq.distributions import Normal
 from skuq.recalibration._gp import engine, search
-from skuq.recalibration._gp.cubature import expect, factorise, gauss_hermite, icosahedron, place_nodes
+from skuq.recalibration._gp.cubature import expect, factorize, gauss_hermite, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, VariationalProcess
 from skuq.recalibration._gp.fit import InputScaler, read_rows
 from skuq.recalibration._gp.kernel import Basis, correlate, correlation_slopes, place_inducing_points
@@ -193,7 +193,7 @@ def test_expected_likelihood_against_draws(name):
     latents = len(prior.rates)
     mean = np.full((latents, 6), 0.3)
     covariance = np.repeat(0.04 * (np.eye(latents) + 0.3)[:, :, np.newaxis], 6, axis=2)
-    draws = place_nodes(mean, factorise(covariance), np.random.default_rng(0).normal(size=(200_000, latents)))
+    draws = place_nodes(mean, factorize(covariance), np.random.default_rng(0).normal(size=(200_000, latents)))
     if name == "normal":
         sampled = -0.5 * (draws[0] + np.exp(likelihood.log_square - draws[0]))
     else:
@@ -336,17 +336,17 @@ def test_the_peak_of_a_quadratic_is_found():
     def function(x):
         return -0.5 * (x - peak) @ form @ (x - peak), -form @ (x - peak)
 
-    found = search.maximise(function, search.Peak(np.zeros(3)), 100, 1e-9)
+    found = search.maximize(function, search.Peak(np.zeros(3)), 100, 1e-9)
     assert found.converged
     assert_allclose(found.x, peak, atol=1e-7)
-    again = search.maximise(function, found, 100, 1e-9)
+    again = search.maximize(function, found, 100, 1e-9)
     assert again.n_iter == 0
-    short = search.maximise(function, search.Peak(np.zeros(3)), 2, 1e-9)
+    short = search.maximize(function, search.Peak(np.zeros(3)), 2, 1e-9)
     assert not short.converged
 
 
 def test_a_wrong_gradient_ends_the_search():
-    found = search.maximise(lambda x: (-float(x @ x), 2 * x + 1.0), search.Peak(np.ones(2)), 50, 1e-9)
+    found = search.maximize(lambda x: (-float(x @ x), 2 * x + 1.0), search.Peak(np.ones(2)), 50, 1e-9)
     assert not found.converged
 
 
@@ -383,7 +383,7 @@ def test_the_input_scaler_has_the_units_of_y():
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
     scaler = InputScaler.from_values(mean, std, None)
     other = InputScaler.from_values(10 - 1000 * mean, 1000 * std, None)
-    assert other.centre == pytest.approx(10 - 1000 * scaler.centre)
+    assert other.center == pytest.approx(10 - 1000 * scaler.center)
     assert other.scale == pytest.approx(1000 * scaler.scale)
     x = scaler.inputs(mean, std)
     mirrored = other.inputs(10 - 1000 * mean, 1000 * std)

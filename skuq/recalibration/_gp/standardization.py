@@ -47,7 +47,7 @@ looks like a bias of each prediction: the search is slow, and intervals become f
 
 
 @dataclass(frozen=True)
-class Standardisation:
+class Standardization:
     """Change from Y to loc + shift + (offset + factor (Y - loc) / scale) scale of each row."""
 
     shift: float = 0.0  # in units of y
@@ -72,22 +72,22 @@ class Standardisation:
         return affine(dist, moved + (1.0 - factor) * loc, factor)
 
 
-def standardisation(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardisation:
+def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardization:
     """Return the change from predictions to targets, or the identity if they are close."""
     target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
-        return Standardisation()
-    offset, factor = _centre_and_spread((target - loc) / scale, weight)
+        return Standardization()
+    offset, factor = _center_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
-        return Standardisation()
+        return Standardization()
     # a bias may be a number of scales, or a constant such as a wrong offset of the units
-    shift = _centre_and_spread(target - loc, weight)[0]
-    rest, smaller = _centre_and_spread((target - loc - shift) / scale, weight)
+    shift = _center_and_spread(target - loc, weight)[0]
+    rest, smaller = _center_and_spread((target - loc - shift) / scale, weight)
     if smaller < factor:
-        found = Standardisation(shift, rest, smaller)
+        found = Standardization(shift, rest, smaller)
     else:
-        found = Standardisation(0.0, offset, factor)
-    return found if found.factor > 0 else Standardisation()
+        found = Standardization(0.0, offset, factor)
+    return found if found.factor > 0 else Standardization()
 
 
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
@@ -99,9 +99,9 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
     if targets > _LEAST_VARIATION * predictions or (predictions == 0 and np.ptp(target) > 0):
         return
     raise ValueError(
-        f"`y` must vary where the predictions do, got 80 % of {len(y)} targets within {targets:.2g} of each "
-        f"other, and of the predicted medians within {predictions:.2g}: every prediction would have its "
-        "own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
+        f"`y` must vary if the predictions vary, but 80 % of {len(y)} targets are within {targets:.2g} of "
+        f"each other, and 80 % of the predicted medians are within {predictions:.2g}. Each prediction would "
+        "have its own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
     )
 
 
@@ -140,7 +140,7 @@ def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     return np.where(scale > 0, loc, known.mean()), np.where(scale > 0, scale, known.std())
 
 
-def _centre_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
+def _center_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return the weighted median, and the range between the tails in normal standard deviations."""
     ranks = WeightedRanks(values, weight)
     return ranks.median, _range(ranks, _TAIL) / _NORMAL

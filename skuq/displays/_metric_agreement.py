@@ -1,0 +1,242 @@
+"""Heat map of the agreement of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from skuq._typing import IntArray
+from skuq.displays._display import AxesMixin
+from skuq.displays._drawing import GRAY, INK, Style, check_matplotlib, merge_style
+from skuq.evaluation import MetricAgreement, metric_agreement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.text import Text
+
+DARK = 0.6
+"""Absolute tau from which a cell is so dark that its number is white."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MetricAgreementDisplay(AxesMixin):
+    """Heat map of Kendall's tau between metrics.
+
+    Blue cells are pairs of metrics that order the models or data sets alike, red cells pairs with opposite
+    orders. Metrics are ordered by hierarchical clustering, so metrics that agree form blocks along the
+    diagonal. Bold numbers have a p-value of at most `significance`, not corrected for the number of pairs.
+
+    Create it with `from_reports` or `from_agreement`.
+
+    Parameters
+    ----------
+    agreement : MetricAgreement
+        Correlations and p-values.
+
+    Attributes
+    ----------
+    image_ : matplotlib.collections.QuadMesh
+        The cells.
+    text_ : list of matplotlib.text.Text
+        The numbers in the cells, row by row; empty without numbers.
+    colorbar_ : matplotlib.colorbar.Colorbar or None
+        The color scale, if drawn; otherwise None.
+    metrics_ : list
+        The metrics from top to bottom.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    skuq.evaluation.metric_agreement : Computes the correlations.
+
+    Notes
+    -----
+    The clustering joins the pair of clusters with the largest mean tau first (average linkage of 1 - tau).
+    Neighboring clusters are turned such that similar metrics are adjacent.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skuq.displays import MetricAgreementDisplay
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "crps": [0.10, 0.12, 0.20, 0.25, 0.31],
+    ...         "mace": [0.05, 0.02, 0.03, 0.01, 0.02],
+    ...         "nll": [-0.9, -0.8, -0.1, 0.0, 0.2],
+    ...     }
+    ... )
+    >>> display = MetricAgreementDisplay.from_reports(table)
+    >>> display.metrics_
+    ['crps', 'nll', 'mace']
+    """
+
+    agreement: MetricAgreement
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        cluster: bool = True,
+        numbers: bool = True,
+        significance: float = 0.05,
+        colorbar: bool = True,
+        image_kwargs: Style = None,
+        text_kwargs: Style = None,
+    ) -> Self:
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Title; None draws none.
+        cluster : bool, default=True
+            Whether to order the metrics by clustering; False keeps the order of the table.
+        numbers : bool, default=True
+            Whether to write tau into the cells.
+        significance : float, default=0.05
+            Largest p-value of bold numbers.
+        colorbar : bool, default=True
+            Whether to draw the color scale.
+        image_kwargs : dict, default=None
+            Keywords for the cells, passed to ``Axes.pcolormesh``.
+        text_kwargs : dict, default=None
+            Keywords for the numbers, passed to ``Axes.text``.
+
+        Returns
+        -------
+        display : MetricAgreementDisplay
+            The display itself.
+        """
+        tau = self.agreement.tau
+        n = len(tau)
+        self._use_axes(ax, (2.0 + 0.45 * n, 1.4 + 0.42 * n))
+        order = clustered_order(tau) if cluster else np.arange(n)
+        self.metrics_ = list(tau.index[order])
+        shown = tau.to_numpy()[np.ix_(order, order)]
+        default = {"cmap": "RdBu", "edgecolors": "white", "linewidth": 1.0}
+        style = {
+            "vmin": -1.0,
+            "vmax": 1.0,
+            **merge_style("collections.QuadMesh", default, image_kwargs, "image_kwargs"),
+        }
+        self.image_: QuadMesh = self.ax_.pcolormesh(shown, **style)
+        self.ax_.invert_yaxis()
+        self.ax_.set_aspect("equal")
+        labels = [str(each) for each in self.metrics_]
+        self.ax_.set_xticks(np.arange(n) + 0.5, labels, rotation=45, ha="right", rotation_mode="anchor")
+        self.ax_.set_yticks(np.arange(n) + 0.5, labels)
+        self.ax_.tick_params(length=0)
+        self.ax_.spines[:].set_visible(False)
+        self.text_: list[Text] = []
+        if numbers:
+            certain = self.agreement.p_value.to_numpy()[np.ix_(order, order)] <= significance
+            self._draw_numbers(shown, certain, text_kwargs)
+        self.colorbar_: Colorbar | None = None
+        if colorbar:
+            self.colorbar_ = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=0.7)
+            self.colorbar_.set_label(f"Kendall's tau over {self.agreement.n_reports} reports")
+            self.colorbar_.outline.set_visible(False)
+        self._draw_title(name)
+        return self
+
+    def _draw_numbers(self, tau: Any, certain: Any, style: Style) -> None:
+        default = {"ha": "center", "va": "center", "fontsize": "small"}
+        merged = merge_style("text.Text", default, style, "text_kwargs")
+        for (row, column), value in np.ndenumerate(tau):
+            weak = INK if certain[row, column] else GRAY
+            cell = {
+                "color": "white" if abs(value) >= DARK else weak,
+                "fontweight": "bold" if certain[row, column] else "normal",
+                **merged,
+            }
+            text = f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+            self.text_.append(self.ax_.text(column + 0.5, row + 0.5, text, **cell))
+
+    @classmethod
+    def from_reports(
+        cls,
+        reports: Any,
+        *,
+        directions: str | Mapping[Any, str | float] | None = None,
+        n_permutations: int = 1000,
+        random_state: int | np.random.RandomState | None = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the agreement of the metrics of several reports.
+
+        Parameters
+        ----------
+        reports : DataFrame of shape (n_reports, n_metrics), or results of `uncertainty_report`
+            Values of the metrics, with one row per model or data set, as in
+            `skuq.evaluation.metric_agreement`.
+        directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
+            Better direction or target of the metrics, as in `skuq.evaluation.metric_agreement`.
+        n_permutations : int, default=1000
+            Number of permutations of the tests.
+        random_state : int, RandomState instance or None, default=0
+            Controls the permutations.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : MetricAgreementDisplay
+            The drawn display.
+        """
+        check_matplotlib("MetricAgreementDisplay.from_reports")
+        agreement = metric_agreement(
+            reports, directions=directions, n_permutations=n_permutations, random_state=random_state
+        )
+        return cls.from_agreement(agreement, ax=ax, **kwargs)
+
+    @classmethod
+    def from_agreement(cls, agreement: MetricAgreement, *, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Draw a result of `skuq.evaluation.metric_agreement`.
+
+        Parameters
+        ----------
+        agreement : MetricAgreement
+            Correlations and p-values.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : MetricAgreementDisplay
+            The drawn display.
+        """
+        check_matplotlib("MetricAgreementDisplay.from_agreement")
+        if not isinstance(agreement, MetricAgreement):
+            raise TypeError(
+                "`agreement` must be the result of metric_agreement, got "
+                f"{type(agreement).__name__}. For a table, call `from_reports`."
+            )
+        return cls(agreement=agreement).plot(ax, **kwargs)
+
+
+def clustered_order(tau: pd.DataFrame) -> IntArray:
+    """Return the order of the metrics from average linkage of 1 - tau."""
+    distance = 1 - tau.to_numpy()
+    pairs = squareform((distance + distance.T) / 2, checks=False)
+    order = leaves_list(linkage(pairs, method="average", optimal_ordering=True))
+    first = int(np.argmin(order))  # the order and its reverse are equally good
+    return np.asarray(order if 2 * first < len(order) else order[::-1], dtype=np.intp)

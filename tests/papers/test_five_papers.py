@@ -1,0 +1,134 @@
+"""Each number of the page on the five papers is in a table of the study that the page links to."""
+
+import csv
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+REPLICATIONS = Path(__file__).resolve().parents[2] / "docs" / "replications"
+
+
+def read(page):
+    return (REPLICATIONS / f"{page}.rst").read_text(encoding="utf-8")
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def list_table(page, caption):
+    """Return the rows of a list-table; an empty first cell repeats the cell above."""
+    body = read(page).split(f".. list-table:: {caption}")[1]
+    body = re.split(r"\n(?=\S)", body)[0]
+    rows = [re.split(r"\n\s+- ?", "\n  - " + row)[1:] for row in re.split(r"\n\s+\* - ?", body)[1:]]
+    found = [[words(cell) for cell in row] for row in rows]
+    for above, row in pairwise(found):
+        row[0] = row[0] or above[0]
+    return found
+
+
+def csv_table(page, caption):
+    body = read(page).split(f".. csv-table:: {caption}\n")[1].split("\n\n")[1]
+    return list(csv.reader(body.splitlines(), skipinitialspace=True))
+
+
+@pytest.fixture(scope="module")
+def claims():
+    return words(read("five-papers"))
+
+
+def test_proper_scores(claims):
+    table = list_table("chung-2021", "Table 1: seed 0, ours the mean and standard deviation over 5 starts")
+    column = table[0].index("CRPS")
+    crps = {tuple(row[:2]): row[column].split(" ")[0] for row in table[1:]}
+    raw, paper = crps["nll", "raw units"], crps["nll", "the paper"]
+    assert f"a CRPS of {raw}, compared with {paper} in the paper" in claims
+    assert crps["nll", "skuq"] == crps["crps", "skuq"]
+    assert f"has a CRPS of {crps['nll', 'skuq']}, as the network trained by the CRPS" in claims
+    table = list_table("chung-2021", "Table 2")
+    raw = [row for row in table[1:] if row[1] == "raw units"]
+    by = {name: [float(row[table[0].index(name)].split(" ")[0]) for row in raw] for name in ("CRPS", "ECE")}
+    assert raw[by["CRPS"].index(max(by["CRPS"]))] is raw[by["ECE"].index(min(by["ECE"]))]
+
+
+def test_recalibration(claims):
+    page = "wibbeke-2025-metrics"
+    table = list_table(page, "Mean of Kendall's tau over pairs of metrics")
+    tau = next(row for row in table if row[:2] == ["real", "as it should be"])[
+        table[0].index("group 1 with group 2")
+    ]
+    assert f"the mean of Kendall's tau between them is {tau}" in claims
+    study = words(read(page))
+    assert (
+        "10 % are worse by more than 3 %. If the corrected ensembles are scored on the rows of the fit"
+        in study
+    )
+    assert "rows of the fit, only 1 of 240 changes is" in study
+    assert (
+        "1 of 240 changes of a proper score by recalibration is worse by more than 3 %. On other rows, 10 %"
+        in claims
+    )
+    assert "ENCE and UCE prefer the constant distribution to the truth, in all seeds and all sets" in study
+
+
+def test_noise(claims):
+    coverage = {row[0].strip(): row for row in csv.reader(read("kompa-2021").splitlines()) if len(row) == 5}
+    for name in ("wine", "yacht"):
+        measured = round(100 * float(coverage[name][3]))
+        assert re.search(rf"On {name}, [^.]* cover {measured} %", claims)
+    _, *rows = (
+        read("networks")
+        .split(".. csv-table:: Coverage and width of 95 % intervals\n")[1]
+        .split("\n\n")[1]
+        .splitlines()
+    )
+    ours = [float(row.split("|")[1].split()[0]) for row in rows]
+    assert len(ours) == 9
+    assert f"covers {100 * min(ours):.0f} to {100 * max(ours):.0f} % on all nine data sets" in claims
+
+
+def test_shift(claims):
+    table = list_table("kompa-2021-shift", "airfoil")
+    noise = {row[0]: round(100 * float(row[table[0].index("noise 0.3")].split(" ")[0])) for row in table[1:]}
+    conformal = next(value for name, value in noise.items() if "onformal" in name)
+    ensemble = next(value for name, value in noise.items() if "nsemble" in name)
+    assert f"split conformal prediction at 90 % then cover {conformal} %" in claims
+    assert f"a calibrated deep ensemble cover {ensemble} %" in claims
+
+
+def test_operating_points(claims):
+    page = "navratil-2023"
+    gains = {row[0]: row for row in csv_table(page, "gain over constant bands in percent, and 95 % interval")}
+    whole, few = (gains["LSTM"][k].split(" ")[0] for k in (1, -1))
+    assert f"a gain of {gains['LSTM of the paper'][1]} % over constant bands" in claims
+    assert (
+        f"is small: {whole} % for our LSTM. Up to a miss rate of 0.2, the same intervals gain {few} %"
+        in claims
+    )
+    saved = {
+        cost: next(row for row in csv_table(page, f"cost where a miss costs {cost}") if row[0] == "LSTM")[
+            -2
+        ].split(" ")[0]
+        for cost in (4, 16)
+    }
+    assert f"saves {saved[16]} % of the cost of its 90 % intervals" in claims
+    assert f"the operating point saves {saved[4]} %" in claims
+    scores = csv_table(page, "scores")
+    crps = {row[0]: float(row[2]) for row in scores[2:]}
+    assert max(crps, key=crps.get) == "LSTM"
+
+
+def test_coverage_at_each_x(claims):
+    text = read("sluijterman-2024")
+    figure = text.split("Figure 7: heteroscedastic noise")[1].split("Figures 4 to 6")[0]
+    rows = [re.split(r"\n\s+- ?", row) for row in figure.split("* - ")[2:]]
+    bootstrap, dropout = rows[0], rows[1]
+    for name, row in (("bootstrap", bootstrap), ("dropout", dropout)):
+        assert row[2].strip("*") in claims, name
+        assert f"{100 * float(row[1]):.1f} %" in claims, name
+    defaults = text.split("* - estimator with default parameters")[1]
+    for name in ("DeepEnsembleRegressor", "ResidualRegressor", "ConformalRegressor"):
+        row = re.split(r"\n\s+- ?", next(part for part in defaults.split("* - ")[1:] if f".{name}`" in part))
+        assert row[2].strip("*") in claims, name

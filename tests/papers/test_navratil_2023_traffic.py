@@ -1,0 +1,214 @@
+"""The script that repeats figure 5 of Navratil et al. (2023)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skuq.distributions import Normal
+from skuq.evaluation import bootstrap_interval, paired_permutation_test
+from skuq.metrics import auucc_gain_score
+
+for package in ("torch", "skorch"):
+    pytest.importorskip(package)
+
+SCRIPT = "navratil_2023_traffic"
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE, FEW, FEWEST = "bandwidth, miss_rate", "miss rate up to 0.5", "miss rate up to 0.2"
+N = 400
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Return the results of the full run."""
+    return pd.read_csv(ROOT / "examples" / "papers" / f"{SCRIPT}.csv")
+
+
+@pytest.fixture(scope="module")
+def hours(study, shared_data):
+    """Return the hours, or skip."""
+    shared_data("other/metro_traffic")
+    return study.read_hours()
+
+
+def column(results, quantity, name="value"):
+    """Return one number of each model."""
+    return results[results["quantity"] == quantity].set_index("model")[name]
+
+
+# ------------------------------------------------------------------------------ the claims about the full run
+
+
+def test_the_gain_over_the_whole_curve_is_small_and_large_at_few_misses(study, results):
+    whole = column(results, WHOLE)
+    assert set(whole.index) == {study.LSTM, *study.MODELS}
+    assert whole.between(0, 0.06).all()  # 0.049 in the paper
+    assert (column(results, FEW) > 4 * whole).all()
+    assert (column(results, FEWEST, "low") > 0.1).all()
+
+
+def test_all_curves_cross_the_curve_of_constant_bands_at_a_fifth_to_a_third_of_misses(study, results):
+    low, high = column(results, "narrower from"), column(results, "narrower to")
+    assert (low < 0.005).all()
+    assert high.between(0.15, 0.35).all()
+    assert high[study.LSTM] == pytest.approx(study.PAPER["narrower to"], abs=0.05)
+
+
+def test_the_other_axes_show_gains_that_bandwidth_and_miss_rate_hide(results):
+    for quantity in ("bandwidth, deficit", "excess, miss_rate", "excess, deficit"):
+        assert (column(results, quantity, "low") > 0.05).all()
+        assert (column(results, quantity) > 3 * column(results, WHOLE)).all()
+        assert (column(results, quantity, "p_constant") < 0.01).all()
+
+
+def test_the_order_in_time_decides_whether_the_gain_of_the_lstm_is_significant(study, results):
+    by_week = [column(results, WHOLE, bound)[study.LSTM] for bound in ("low", "high")]
+    by_hour = [column(results, f"gain {bound}, by hour")[study.LSTM] for bound in ("from", "to")]
+    assert by_week[0] < 0 < by_hour[0] < by_hour[1] < by_week[1]
+    assert column(results, WHOLE, "p_constant")[study.LSTM] > 0.05
+
+
+def test_the_model_with_the_largest_gain_has_the_worst_crps(study, results):
+    assert column(results, "excess, deficit").idxmax() == study.LSTM
+    assert column(results, "CRPS").idxmax() == study.LSTM
+    p_values = results["p_lstm"].dropna()
+    assert len(p_values) == 24
+    assert p_values.min() > 0.01
+    assert (p_values > 0.05).sum() == 16
+
+
+def test_operating_points_save_most_where_misses_are_expensive(study, results):
+    saved = {ratio: column(results, f"miss {ratio:g}, saved") for ratio in study.RATIOS}
+    assert saved[16.0].between(0.3, 0.45).all()
+    assert (column(results, "miss 16, saved", "low") > 0.2).all()
+    for ratio in study.RATIOS:
+        chosen = column(results, f"miss {ratio:g}, operating point")
+        assert (chosen <= 1.03 * column(results, f"miss {ratio:g}, best point")).all()
+        assert ratio == 16.0 or saved[ratio].between(0.01, 0.09).all()
+
+
+def test_bands_of_variable_width_save_where_the_operating_point_is_below_the_crossing(results):
+    assert column(results, "miss 16, saved over constant").between(0.15, 0.21).all()
+    assert column(results, "miss 4, saved over constant").between(0.05, 0.14).all()
+    assert column(results, "miss 1, saved over constant").between(-0.15, 0.05).all()
+    assert column(results, "miss 1, miss rate").between(0.14, 0.24).all()
+
+
+def test_the_page_has_the_tables_of_the_results(study, results):
+    page = (ROOT / "docs" / "replications" / "navratil-2023.rst").read_text(encoding="utf-8")
+    for title, table in study.tables(results).items():
+        assert study.rst(title, table).strip() in page
+
+
+# ------------------------------------------------------------------------------------------ gains and costs
+
+
+@pytest.fixture(scope="module")
+def rows(study):
+    """Return targets whose noise depends on the row; each row is a week."""
+    rng = np.random.default_rng(0)
+    scale = rng.uniform(0.5, 3, size=N)
+    return study.Rows(scale * rng.normal(size=N), np.arange(N)), Normal(np.zeros(N), scale)
+
+
+def test_gains_are_those_of_the_metric(study, rows):
+    rows, dist = rows
+    found, weight = study.gains(rows.y, dist), np.arange(N) % 3 + 1.0
+    for x_axis, y_axis in study.AXES:
+        axes = {"x_axis": x_axis, "y_axis": y_axis}
+        assert found[f"{x_axis}, {y_axis}"] == pytest.approx(auucc_gain_score(rows.y, dist, **axes))
+    assert found[FEWEST] == pytest.approx(auucc_gain_score(rows.y, dist, y_range=(0, 0.2)))
+    weighted = study.gains(rows.y, dist, weight)[FEW]
+    assert weighted == pytest.approx(auucc_gain_score(rows.y, dist, y_range=(0, 0.5), sample_weight=weight))
+    scaled = study.with_misses(rows.y, dist)
+    assert study.gains(rows.y, scaled) == pytest.approx(found)
+    assert np.mean(np.abs(rows.y) > scaled.std()) == pytest.approx(0.1, abs=1 / N)
+
+
+def test_with_one_row_per_week_intervals_and_tests_are_those_of_rows(study, rows):
+    rows, dist = rows
+    table = study.interval_of_gains(rows, dist, 500)
+    expected = bootstrap_interval(rows.y, dist, "auucc_gain", method="percentile", random_state=0)
+    assert table.loc[WHOLE, "low"] == pytest.approx(expected.low, abs=0.02)
+    assert table.loc[WHOLE, "high"] == pytest.approx(expected.high, abs=0.02)
+    root = Normal(np.zeros(N), np.sqrt(dist.std()))
+    p_values = study.swap_test(rows, dist, root, 500)
+    test = paired_permutation_test(rows.y, dist, root, "auucc_gain", random_state=0)
+    assert p_values[WHOLE] == pytest.approx(test.p_value, abs=0.06)
+    assert study.swap_test(rows, dist, dist, 20).eq(1).all()
+
+
+def test_operating_points_of_calibrated_intervals(study, rows):
+    rows, dist = rows
+    found = study.costs(rows, dist, rows, dist, 16.0, 50)["value"]
+    assert found["miss 16, operating point"] == pytest.approx(found["miss 16, best point"])
+    assert found["miss 16, operating point"] < found["miss 16, 90 % intervals"]
+    assert found["miss 16, factor"] > 1
+    bounds = np.array([[0.0, 2.0], [0.0, 4.0]])
+    assert study.losses(np.array([1.0, 5.0]), bounds, 10.0).tolist() == [1.0, 12.0]
+
+
+# ------------------------------------------------------------------------------------------ data and models
+
+
+def test_there_are_48_values_between_two_midnights_and_most_hours_are_recorded(hours):
+    assert len(hours) % 24 == 0
+    assert hours.index[0].hour == 0
+    assert 0.7 < hours["traffic"].notna().mean() < 0.8
+    assert not hours.drop(columns="traffic").isna().to_numpy().any()
+    assert hours["holiday"].groupby(hours.index.normalize()).nunique().eq(1).all()
+
+
+def test_no_model_knows_the_traffic_after_midnight(study, hours):
+    now = hours.copy()
+    later = now.index >= "2017-06-01"
+    now.loc[later, "traffic"] += 1
+    same = (now.index < "2017-06-02") & (now.index >= "2017-05-01")
+    pd.testing.assert_frame_equal(study.tabular(now)[same], study.tabular(hours)[same])
+    assert not study.tabular(now).equals(study.tabular(hours))
+    X = study.sequences(hours)[: 2 * study.DAY][np.newaxis]
+    module = study.SequenceToSequence(X.shape[2] - 2)
+    changed = X.copy()
+    changed[:, study.DAY :, :2] = 0
+    out, again = (module(study.torch.from_numpy(each)) for each in (X, changed))
+    assert study.torch.equal(out, again)
+    assert out.shape == (1, 24, 2)
+
+
+def test_the_joint_loss_ignores_hours_without_a_record(study):
+    output = study.torch.ones(1, 3, 2)
+    y = study.torch.tensor([[2.0, float("nan"), 0.0]])
+    assert study.JointLoss()(output, y).item() == pytest.approx(0.5)
+
+
+def test_a_small_run_shows_the_claims(study, hours, tmp_path, capsys):
+    out = tmp_path / "results.csv"
+    results = study.main(["--models", "boosting, residuals", "--resamples", "10", "--out", str(out)])
+    gain, few = column(results, WHOLE).item(), column(results, FEWEST).item()
+    assert -0.02 < gain < 0.08
+    assert few > 0.15
+    capsys.readouterr()
+    study.main(["--results", str(out), "--rst"])
+    assert ".. csv-table:: scores" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_lstm_of_a_small_run_shows_the_claims(study, hours):
+    results = study.main(["--resamples", "10"])
+    assert -0.03 < column(results, WHOLE)[study.LSTM] < 0.1
+    assert column(results, FEWEST)[study.LSTM] > 0.15
+    assert column(results, "narrower to")[study.LSTM] < 0.4
+
+
+def test_bad_arguments_say_what_is_wrong(study, capsys):
+    for arguments, message in (
+        (["--epochs", "0"], "must be at least 1"),
+        (["--models", "forest", "--plot", "a.svg"], "--plot needs a run with the LSTM"),
+        (["--models", "boosting"], "invalid choice: 'boosting'"),
+    ):
+        with pytest.raises(SystemExit):
+            study.main(arguments)
+        assert message in capsys.readouterr().err

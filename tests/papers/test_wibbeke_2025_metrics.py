@@ -1,0 +1,274 @@
+"""Agreement of metrics and recalibration (Wibbeke et al. 2025, sections 4.1 to 4.3): code and claims."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.distributions import Normal
+
+SCRIPT = "wibbeke_2025_metrics"
+PROPER = ["NLL", "CRPS", "IS", "Pinball"]
+
+
+@pytest.fixture(scope="module")
+def folder(shared_data):
+    """Return the folder of the data, or skip where there are none."""
+    shared_data("paper001/servo")
+    return Path(os.environ["SKUQ_DATA"]) / "paper001"
+
+
+@pytest.fixture(scope="module")
+def table(study):
+    """Return the results of the full run."""
+    return study.read_results()
+
+
+# --------------------------------------------------------------------------------------------- recalibration
+
+
+@pytest.mark.parametrize("n", [50, 200])
+def test_isotonic_regression_has_the_moments_of_netcal(study, n):
+    netcal = pytest.importorskip("netcal")
+    from netcal.regression import IsotonicRegression
+
+    rng = np.random.default_rng(0)
+    loc, scale = rng.uniform(0.3, 0.7, n), rng.uniform(0.05, 0.2, n)
+    y = rng.normal(loc, 1.5 * scale)
+    t, _, cdf = IsotonicRegression().fit((loc, scale), y).transform((loc, scale))
+    mean, variance = (np.ravel(each) for each in netcal.cumulative_moments(t, cdf))
+    made = study.isotonic_of_netcal(Normal(loc, scale), y)
+    np.testing.assert_allclose(made.mean(), mean, rtol=1e-12)
+    np.testing.assert_allclose(made.std(), np.sqrt(variance), rtol=1e-12)
+
+
+def test_the_moments_of_netcal_depend_on_the_origin_of_y(study):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=100)
+    near, far = (study.isotonic_of_netcal(Normal(np.full(100, at), np.ones(100)), y + at) for at in (0, 100))
+    assert near.std()[0] == pytest.approx(1, abs=0.2)
+    assert far.std()[0] > 10
+
+
+def test_other_rows_are_not_used_in_the_fit(study):
+    rng = np.random.default_rng(0)
+    y, dist = 2 * rng.normal(size=400), Normal(np.zeros(400), np.ones(400))
+    made = {"as published": dist, "corrected": dist}
+    first = study.measure_all("real", y, made, 1.0)
+    y[200:] *= 3
+    second = study.measure_all("real", y, made, 1.0)
+    key = "real", *study.OTHER_ROWS, "variance scaling"
+    assert first[key]["Sharpness"] == pytest.approx(second[key]["Sharpness"])
+    assert first[key]["RMSE"] == pytest.approx(second[key]["RMSE"] / 3)
+    same = "real", *study.SAME_ROWS, "variance scaling"
+    assert second[same]["Sharpness"] > 1.5 * first[same]["Sharpness"]
+
+
+# -------------------------------------------------------------------------------------------------- the runs
+
+
+def test_a_short_run(study, folder, capsys, monkeypatch):
+    monkeypatch.setattr(study, "QUICK_EPOCHS", 2)
+    monkeypatch.setattr(study, "SMALL", ("servo", "computer_hardware"))
+    monkeypatch.setattr(study, "SMALL_SYNTHETIC", ("arctan",))
+    table = study.main(["--data", str(folder.parent)])
+    assert table.shape == (2 * 16 + 3, len(study.METRICS))
+    assert np.isfinite(table.to_numpy()).all()
+    assert "Median change by recalibration in percent, as it should be" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_full_run_is_reproduced(study, folder, table):
+    """Weights of networks differ between machines, so only the scores are compared, and only roughly."""
+    found = study.run(folder, ("servo",), ("arctan",), study.EPOCHS)
+    expected = table.loc[found.index]
+    np.testing.assert_allclose(found[["RMSE", "CRPS"]], expected[["RMSE", "CRPS"]], rtol=0.3)
+
+
+def test_the_full_run_has_every_set(study, table):
+    counts = table.groupby(level=["study", "set"]).size()
+    assert dict(counts["real"]) == dict.fromkeys((*study.FULL, *study.LARGE), 16)
+    assert dict(counts["synthetic"]) == dict.fromkeys(study.SYNTHETIC, 3)
+    assert np.isfinite(table.to_numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["euclidean", "sparse_uncorrelated"])
+def test_synthetic_sets_are_prepared_like_the_real_ones(study, name):
+    split = study.synthetic(name)
+    assert 0.9 * 1000 < len(split.y) <= 1000
+    assert len(split.train) == int(0.7 * len(split.y))
+    assert split.X.min() >= 0
+    assert split.X.max() <= 1
+
+
+# ------------------------------------------------------------------------------------------------ summaries
+
+
+def test_means_of_groups(study):
+    tau = pd.DataFrame(0.0, index=study.METRICS, columns=study.METRICS)
+    tau.loc["CalS", "ECPE"] = tau.loc["ECPE", "CalS"] = 0.9
+    tau.loc["RMSE", "CalS"] = tau.loc["CalS", "RMSE"] = -0.9
+    means = study.group_means(tau)
+    assert means["within group 2"] == pytest.approx(0.3)
+    assert means["group 1 with group 2"] == pytest.approx(-0.05)
+    assert means["within group 1"] == means["group 2 with the rest"] == 0
+
+
+def test_changes_are_relative_to_the_forecasts_before(study, table):
+    found = study.changes(table, study.OTHER_ROWS)
+    rows = table.xs(("real", *study.OTHER_ROWS), level=study.KEYS[:4])
+    before, after = rows.loc[("before", "servo")], rows.loc[("isotonic", "servo")]
+    assert found.loc[("isotonic", "servo"), "CRPS"] == pytest.approx(100 * (after / before - 1)["CRPS"])
+    distance = 100 * (abs(after["PICP"] - 0.95) - abs(before["PICP"] - 0.95))
+    assert found.loc[("isotonic", "servo"), "PICP"] == pytest.approx(distance)
+
+
+# ------------------------------------------------ the claims of docs/replications/wibbeke-2025-metrics.rst
+
+IN_UNITS = ("RMSE", "Sharpness", "NLL", "CRPS", "IS", "Pinball", "CWC", "UCE")
+WITHOUT_UNITS = ("CalS", "ECPE", "QCE", "PICP", "ENCE")
+
+
+def mean_tau(tau, pairs):
+    return np.mean([tau.loc[pair] for pair in pairs])
+
+
+def with_group(study, tau, metric, group):
+    return tau.loc[metric, list(study.GROUPS[group])].mean()
+
+
+@pytest.mark.parametrize("which", ["real", "synthetic"])
+@pytest.mark.parametrize("name", ["as published", "as it should be"])
+def test_groups_one_and_two_survive(study, table, which, name):
+    means = study.group_means(study.taus(table, which, study.SETTINGS[name]))
+    assert means["within group 1"] > 0.85
+    assert means["within group 2"] > 0.65
+    assert abs(means["within the rest"]) < 0.1
+
+
+def test_published_synthetic_sets_do_not_have_the_clusters_of_the_real_ones(study, table):
+    """Groups 1 and 2 disagree on real sets and agree on synthetic ones; corrected, they disagree on both."""
+    signs = {
+        name: [
+            study.group_means(study.taus(table, which, setting))["group 1 with group 2"]
+            for which in ("real", "synthetic")
+        ]
+        for name, setting in study.SETTINGS.items()
+    }
+    assert signs["as published"] == pytest.approx([-0.28, 0.42], abs=0.01)
+    assert signs["as it should be"] == pytest.approx([-0.54, -0.63], abs=0.01)
+
+
+@pytest.mark.parametrize("which", ["real", "synthetic"])
+def test_as_it_should_be_the_rest_joins_the_groups(study, table, which):
+    tau = study.taus(table, which, study.SETTINGS["as it should be"])
+    assert mean_tau(tau, study.combinations(IN_UNITS, 2)) > 0.7
+    assert mean_tau(tau, study.combinations(WITHOUT_UNITS, 2)) > 0.65
+    assert mean_tau(tau, study.product(IN_UNITS, WITHOUT_UNITS)) < -0.45
+    column = ("real", "synthetic").index(which)
+    expected = {
+        ("ENCE", "group 2"): (0.75, 0.63),
+        ("PICP", "group 2"): (0.58, 0.48),
+        ("CWC", "group 1"): (0.68, 0.79),
+        ("UCE", "group 1"): (0.42, 0.81),
+    }
+    for (metric, name), values in expected.items():
+        assert with_group(study, tau, metric, name) == pytest.approx(values[column], abs=0.0051), metric
+
+
+def test_as_published_ence_belongs_to_no_group(study, table):
+    tau = study.taus(table, "real", study.PUBLISHED)
+    assert tau.loc["ENCE"].drop("ENCE").max() < 0.1
+    assert with_group(study, tau, "UCE", "group 1") == pytest.approx(0.76, abs=0.005)
+    for metric in ("PICP", "CWC", "ENCE"):
+        assert max(with_group(study, tau, metric, name) for name in ("group 1", "group 2")) < 0.4
+
+
+@pytest.mark.parametrize("name", ["as published", "as it should be"])
+def test_forest_fires_is_among_the_best_by_scores_and_the_worst_by_group_two(study, table, name):
+    ranks = study.part(table, "real", study.SETTINGS[name]).rank().loc["forest_fires"]
+    best, worst = (2, 15) if name == "as published" else (5, 14)
+    assert ranks[list(study.GROUPS["group 1"])].max() == best
+    assert ranks[list(study.GROUPS["group 2"])].min() == worst
+
+
+def test_published_beta_calibration_repairs_the_means(study, table):
+    """The means hold a thirty-second of the signal, and beta calibration on the same rows amplifies it."""
+    medians = {
+        setting: study.changes(table, setting).loc["GP beta"].median()
+        for setting in (study.PUBLISHED, study.OTHER_ROWS)
+    }
+    assert medians[study.PUBLISHED]["RMSE"] == pytest.approx(-47, abs=0.5)
+    assert medians[study.OTHER_ROWS]["RMSE"] == pytest.approx(-1, abs=0.5)
+
+
+def test_scores_get_worse_on_other_rows(study, table):
+    """And hardly on the same rows, where 1 of 240 does."""
+    shares = {
+        setting: (study.changes(table, setting)[PROPER] > 3).mean(axis=None)
+        for setting in (study.PUBLISHED, study.SAME_ROWS, study.OTHER_ROWS)
+    }
+    assert shares[study.PUBLISHED] == pytest.approx(0.03, abs=0.005)
+    assert shares[study.SAME_ROWS] == pytest.approx(1 / 240)
+    assert shares[study.OTHER_ROWS] == pytest.approx(0.10, abs=0.005)
+
+
+def test_group_one_changes_less_than_group_two(study, table):
+    for setting, one, two in ((study.PUBLISHED, 0.46, 0.12), (study.OTHER_ROWS, 0.57, 0.06)):
+        within = study.changes(table, setting).abs() <= 3
+        for name, expected in (("group 1", one), ("group 2", two)):
+            assert within[list(study.GROUPS[name])].mean(axis=None) == pytest.approx(expected, abs=0.01)
+
+
+def test_metrics_contradict_each_other_on_most_recalibrations(study, table):
+    for setting, expected in ((study.PUBLISHED, 0.65), (study.OTHER_ROWS, 0.85)):
+        found = study.changes(table, setting)
+        both = (found > 3).any(axis=1) & (found < -3).any(axis=1)
+        assert both.mean() == pytest.approx(expected, abs=0.01)
+
+
+def test_sharper_forecasts_without_better_scores(study, table):
+    for setting, sharper, same in ((study.PUBLISHED, 34, 10), (study.OTHER_ROWS, 16, 5)):
+        found = study.changes(table, setting)
+        rows = found[found["Sharpness"] < -3]
+        assert (len(rows), int((rows["CRPS"] >= -3).sum())) == (sharper, same)
+
+
+def test_scores_agree_on_the_best_recalibration_and_ence_does_not(study, table):
+    tau = study.taus_of_methods(table, study.OTHER_ROWS)
+    assert mean_tau(tau, study.combinations(PROPER, 2)) == pytest.approx(0.66, abs=0.02)
+    assert tau.loc["ENCE", PROPER].mean() == pytest.approx(0.10, abs=0.02)
+    assert tau.loc["CWC", PROPER].mean() == pytest.approx(0.02, abs=0.02)
+
+
+# ----------------------------------------------------------------------------------------- the documentation
+
+PAGE = Path(__file__).parents[2] / "docs" / "replications" / "wibbeke-2025-metrics.rst"
+
+
+def test_the_page_has_the_printed_table(study, table):
+    text = PAGE.read_text(encoding="utf-8")
+    for (which, name), row in study.summary(table).iterrows():
+        cells = "".join(f"      - {value:.2f}\n".replace("-0.00", "0.00") for value in row)
+        assert f"    * - {which}\n      - {name}\n{cells}" in text
+
+
+def test_the_figures_are_drawn(study, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(Path(study.__file__).parent)
+    import wibbeke_2025_figures as figures
+
+    figures.main(["--out", str(tmp_path), "--suffix", "png"])
+    drawn = sorted(path.stem for path in tmp_path.iterdir())
+    text = PAGE.read_text(encoding="utf-8")
+    for name in drawn:
+        assert f".. image:: /_static/{name}.svg" in text
+        assert (PAGE.parents[1] / "_static" / f"{name}.svg").is_file()
+    assert len(drawn) == 5
