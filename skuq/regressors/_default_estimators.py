@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.pipeline import Pipeline
 
 from skuq._fitting.seeds import MAX_SEED
-from skuq._fitting.table_encoder import TableEncoder
+from skuq._fitting.table_encoder import Encoding, TableEncoder
 from skuq._validation import check_random_state
 from skuq.regressors._uncertainty import UncertaintyRegressor
 
@@ -83,5 +83,5 @@ def make_deep_ensemble(**params: Any) -> Any:
     return DeepEnsembleRegressor(**params)
 
 
-def _encoded(encoding: str, model: Any) -> Pipeline:
+def _encoded(encoding: Encoding, model: Any) -> Pipeline:
     return Pipeline([("encoder", TableEncoder(encoding)), ("model", model)])
