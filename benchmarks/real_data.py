@@ -32,9 +32,8 @@ from sklearn.model_selection import KFold
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
-from skuq.model_selection import default_estimators
 from skuq.recalibration import IsotonicRecalibrator
-from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor
+from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor, default_estimators
 
 DEVELOPMENT = (
     "paper001/abalone",

@@ -14,7 +14,10 @@ MOVED = {
         ),
         "skuq.monitoring": ("CoverageMonitor", "MetricAccumulator", "calibration_drift"),
     },
-    "skuq.model_selection": {"skuq.evaluation": ("Tilt", "shift_curve")},
+    "skuq.model_selection": {
+        "skuq.evaluation": ("Tilt", "shift_curve"),
+        "skuq.regressors": ("default_estimators",),
+    },
 }
 """Old package, new package, names."""
 

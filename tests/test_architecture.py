@@ -81,7 +81,7 @@ ALLOWED = {
 PREDICTING = {"prediction", "_fitting"}
 METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer"}
 # The one module that may import a package of skuq that it else may not, inside of a function, and which one.
-LAZY = {"model_selection._auto_candidates": "neural"}
+LAZY = {"regressors._default_estimators": "neural"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"_conformal", "recalibration", "regressors", "classifiers", "neural"}
 
@@ -117,10 +117,10 @@ INTERFACES = {
         "_constraints": {"integrations"},
     },
     "regressors": {
+        "_default_estimators": {"model_selection"},
         "_method_rules": {"model_selection"},
         "_pool.criterion": {"model_selection"},
         "_recalibrated": {"model_selection"},
-        "_scale_features": {"model_selection"},
     },
 }
 
@@ -495,7 +495,7 @@ def test_a_clean_tree_passes(tmp_path):
         "integrations/dask.py": "def f():\n    from dask import delayed\n    return delayed\n",
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "neural/__init__.py": "from skuq.neural._net import Net\n",
-        "model_selection/_auto_candidates.py": "def f():\n    from skuq.neural import Net\n",
+        "regressors/_default_estimators.py": "def f():\n    from skuq.neural import Net\n",
         "_sklearn_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
         "__init__.py": "from skuq.prediction import predict_dist\n",
     }

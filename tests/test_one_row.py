@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
+from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.point_predict import point_predict
 from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _base, _recalibrated, affine
 from skuq.prediction import _resolve
@@ -33,7 +34,6 @@ from skuq.regressors import (
     _scale_features,
 )
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, weighted_mean
-from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import MeanOfModels, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world
 

@@ -52,4 +52,4 @@ plt.show()
 # The pool is a little better than the forest, its best member. Its intervals cover 93 % instead of 90 %,
 # because disagreement of the members widens a linear pool (:doc:`/explanation/pools`). Recalibrated intervals
 # cover 90 %. Networks may also be members: start with the list of
-# :func:`~skuq.model_selection.default_estimators`.
+# :func:`~skuq.regressors.default_estimators`.

@@ -1,6 +1,5 @@
 """Out-of-fold distributions and model selection."""
 
-from skuq.model_selection._auto_candidates import default_estimators
 from skuq.model_selection._auto_uncertainty import AutoUncertaintyRegressor
 from skuq.model_selection._cross_val_predict_dist import cross_val_predict_dist
 from skuq.model_selection._refit_best import refit_best
@@ -8,6 +7,5 @@ from skuq.model_selection._refit_best import refit_best
 __all__ = [
     "AutoUncertaintyRegressor",
     "cross_val_predict_dist",
-    "default_estimators",
     "refit_best",
 ]

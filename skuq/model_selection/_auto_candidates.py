@@ -1,83 +1,19 @@
-"""Default candidates: regressors of different kinds, each with a calibrated distribution."""
+"""Default search space: recalibrators, and base models of all installed packages."""
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 from scipy.stats import loguniform, randint, uniform
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge
 
-from skuq._fitting.seeds import MAX_SEED
-from skuq._validation import check_random_state
 from skuq.model_selection._auto.budget import Cost
 from skuq.model_selection._auto.space import Deferred
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import UncertaintyRegressor
-
-
-def default_estimators(
-    random_state: int | np.random.RandomState | None = None,
-) -> list[tuple[str, Any]]:
-    """Return regressors of different kinds by name, as first members of a pool.
-
-    On some tables, trees are much better than networks; on other tables, networks are much better. A
-    `MixtureRegressor` of both is about as good as the better of the two.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None, default=None
-        An integer seeds each regressor. With None, a `MixtureRegressor` with a ``random_state`` seeds
-        them.
-
-    Returns
-    -------
-    estimators : list of (str, estimator)
-        Unfitted regressors:
-
-        - "boosting": `UncertaintyRegressor` around gradient boosting;
-        - "forest": `UncertaintyRegressor` around a random forest, which needs one fit; in a pool its
-          out-of-bag rows add about half of this time;
-        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor`, if torch and skorch are installed.
-
-    See Also
-    --------
-    skuq.regressors.MixtureRegressor : Pool of these regressors.
-
-    Notes
-    -----
-    None of these regressors accepts strings; `AutoUncertaintyRegressor` encodes strings as numbers. The
-    networks do not accept missing values. With missing values use
-    ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")``; a pool of all regressors fails once the
-    networks are fitted.
-
-    "forest" and "deep_ensemble" with default parameters separate epistemic from aleatoric uncertainty;
-    "boosting" does not. ``predict_dist(X).epistemic()`` of a pool with default weights therefore raises
-    `~skuq.exceptions.NoDecompositionError` unless the weight of boosting is 0. With
-    ``set_params(boosting="drop")`` and without a recalibrator both parts are available.
-
-    The call imports torch if it is installed.
-
-    Examples
-    --------
-    >>> from skuq.model_selection import default_estimators
-    >>> [name for name, _ in default_estimators(random_state=0)][:2]
-    ['boosting', 'forest']
-    """
-    seeds: list[Any] = [None] * 3
-    if random_state is not None:
-        seeds = check_random_state(random_state).randint(MAX_SEED, size=3).tolist()
-    estimators: list[tuple[str, Any]] = [
-        ("boosting", UncertaintyRegressor(HistGradientBoostingRegressor(), random_state=seeds[0])),
-        ("forest", UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])),
-    ]
-    if find_spec("torch") and find_spec("skorch"):
-        from skuq.neural import DeepEnsembleRegressor
-
-        estimators.append(("deep_ensemble", DeepEnsembleRegressor(random_state=seeds[2])))
-    return estimators
+from skuq.regressors._default_estimators import has_networks, make_deep_ensemble
 
 
 def import_optuna() -> Any:
@@ -127,7 +63,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
             "encoding": "categories",
         },
     }
-    if find_spec("torch") and find_spec("skorch"):
+    if has_networks():
         estimators["deep_ensemble"] = _deep_ensemble()
     if find_spec("lightgbm"):
         estimators["lightgbm"] = _lightgbm()
@@ -192,18 +128,15 @@ def _catboost() -> dict[str, Any]:
 def _deep_ensemble() -> dict[str, Any]:
     own: dict[str, Any] = {"hidden_layer_sizes": (64, 64), "learning_rate": 8e-3, "loss": "beta_nll"}
 
-    def make() -> Any:
-        from skuq.neural import DeepEnsembleRegressor
-
-        return DeepEnsembleRegressor(**own)
-
     params = {
         "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
         "learning_rate": loguniform(1e-3, 1e-2),
         "loss": ["beta_nll", "crps"],
     }
     cost = Cost(3.0, 2.5, 1e-2)
-    estimator = Deferred("deep_ensemble", make, ("torch", "skorch"), cost, own, out_of_bag=True)
+    estimator = Deferred(
+        "deep_ensemble", partial(make_deep_ensemble, **own), ("torch", "skorch"), cost, own, out_of_bag=True
+    )
     return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}
 
 

@@ -4,6 +4,7 @@ from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._cross_conformal import CrossConformalRegressor
+from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._mixture import MixtureRegressor
@@ -26,4 +27,5 @@ __all__ = [
     "ResidualRegressor",
     "SparseGaussianProcessRegressor",
     "UncertaintyRegressor",
+    "default_estimators",
 ]

@@ -34,8 +34,10 @@ from skuq._validation import (
     check_random_state,
     effective_rows,
 )
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
+from skuq.regressors._default_estimators import default_estimators, has_networks
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
@@ -52,10 +54,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     Parameters
     ----------
-    estimators : list of (str, estimator)
+    estimators : list of (str, estimator) or None, default=None
         Members by name; cloned. Each member must be an estimator that `predict_dist` takes. Wrap a plain
-        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` leaves a member out.
-        `~skuq.model_selection.default_estimators` gives a first list.
+        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` leaves a member out. None is
+        `default_estimators`: boosting, a forest and networks, which accept strings, dates and missing values.
     weights : {"crps", "equal"} or array-like of shape (m,), default="crps"
         Weights of the m members.
 
@@ -106,7 +108,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     See Also
     --------
-    skuq.model_selection.default_estimators : A list of members for any table of numbers.
+    default_estimators : Members for any table.
     skuq.distributions.Mixture : The distribution of a linear pool.
     sklearn.ensemble.VotingRegressor : Point predictions of several models, averaged.
 
@@ -131,8 +133,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_. The
     excess is larger if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects
     this with the out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of
-    the pool of `~skuq.model_selection.default_estimators` cover 92.7 % of the test rows without and 90.5 %
-    with this recalibrator.
+    the pool of `default_estimators` cover 92.7 % of the test rows without and 90.5 % with this recalibrator.
 
     Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
 
@@ -178,7 +179,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     def __init__(
         self,
-        estimators: list[tuple[str, Any]],
+        estimators: list[tuple[str, Any]] | None = None,
         *,
         weights: Literal["crps", "equal"] | ArrayLike = "crps",
         combine: Literal["linear", "quantiles"] = "linear",
@@ -232,7 +233,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return self
 
     def _members(self) -> dict[str, Any]:
-        return named_members(self.estimators, self._validate_names)
+        return named_members(self._pairs(), self._validate_names)
+
+    def _pairs(self) -> Any:
+        """Return the names and members, the default ones for None."""
+        return default_estimators() if self.estimators is None else self.estimators
 
     def _given_weights(self) -> FloatArray | None:
         """Return the checked weights of the members that are not dropped, or None to estimate them."""
@@ -241,12 +246,13 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             m = len(self._members())
             return None if self.weights == "crps" else np.full(m, 1.0 / m)
         weights = check_finite(as_float_array(self.weights, "weights"), "weights")
-        if weights.shape != (len(self.estimators),):
+        pairs = self._pairs()
+        if weights.shape != (len(pairs),):
             raise ValueError(
-                f"`weights` must have shape ({len(self.estimators)},), one per member, got {weights.shape}."
+                f"`weights` must have shape ({len(pairs)},), one per member, got {weights.shape}."
             )
         check_non_negative(weights, "weights")
-        weights = weights[[not is_dropped(member) for _, member in self.estimators]]
+        weights = weights[[not is_dropped(member) for _, member in pairs]]
         if not weights.sum() > 0:
             raise ValueError("`weights` must have a positive sum over the members, got only zeros.")
         return np.asarray(weights / weights.sum())
@@ -311,6 +317,13 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _check_options(self) -> None:
         check_option(self.combine, "combine", tuple(COMBINATIONS))
         check_recalibrator(self.recalibrator)
+        if self.estimators is None and not has_networks():
+            warn_user(
+                "The default `estimators` have no networks, because torch or skorch is not installed. On "
+                "many tables a pool of trees alone is less accurate. Install skuq[torch], or pass "
+                "default_estimators() to avoid this warning.",
+                UserWarning,
+            )
 
     def _seeds(self) -> tuple[int, list[int]]:
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=1 + len(self._members()))
@@ -338,7 +351,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         )
         self.estimators_ = [one.estimator for one in fitted]
         by_name = dict(zip(members, self.estimators_, strict=True))
-        self.named_estimators_ = Bunch(**{name: by_name.get(name, "drop") for name, _ in self.estimators})
+        self.named_estimators_ = Bunch(**{name: by_name.get(name, "drop") for name, _ in self._pairs()})
         return [one.out_of_fold for one in fitted]
 
     def _learn(
@@ -401,11 +414,14 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         routing : MetadataRouter
             See scikit-learn's user guide on metadata routing.
         """
-        return router_for(self, **{name: one for name, one in self.estimators if not is_dropped(one)})
+        return router_for(self, **{name: one for name, one in self._pairs() if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags; an input tag is set if all members have it, since they get X unchanged."""
         tags = super().__sklearn_tags__()
+        if self.estimators is None:  # without the import of torch
+            tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+            return tags
         try:
             members = [get_tags(one) for _, one in self.estimators if not is_dropped(one)]
         except Exception:  # estimators of other packages may lack tags; invalid members raise in fit

@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.cross_fit import (
     CrossFit,
     cross_fit,
@@ -43,7 +44,6 @@ from skuq.regressors._fold_groups import (
     relative_errors,
 )
 from skuq.regressors._location import choose_location, fit_location
-from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 

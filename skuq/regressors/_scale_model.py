@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.metadata import weights_for
@@ -18,7 +19,6 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray, IntArray
 from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
-from skuq.regressors._scale_features import ScaleFeatures
 
 SMALLEST_RESIDUAL = 0.02
 """Smallest residual relative to their mean; 1 % of normal residuals are smaller. With a much smaller share,

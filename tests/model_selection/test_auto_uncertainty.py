@@ -35,7 +35,7 @@ from skuq.model_selection._auto.budget import Cost
 from skuq.model_selection._auto.parzen import content_of
 from skuq.model_selection._auto.space import Base, Deferred, Space, Values
 from skuq.recalibration import IsotonicRecalibrator
-from skuq.regressors import MixtureRegressor, UncertaintyRegressor
+from skuq.regressors import MixtureRegressor, UncertaintyRegressor, _default_estimators
 from tests.estimator_checks import checks_of_settings
 
 RNG = np.random.default_rng(0)
@@ -638,7 +638,8 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
 
 
 def test_without_optuna_it_is_successive_halving(monkeypatch):
-    monkeypatch.setattr(_auto_candidates, "find_spec", lambda name: None)
+    for module in (_auto_candidates, _default_estimators):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     pd.testing.assert_frame_equal(
         auto().fit(X, Y).leaderboard_.drop(columns="seconds"),
         auto(engine="halving").fit(X, Y).leaderboard_.drop(columns="seconds"),

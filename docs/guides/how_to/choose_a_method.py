@@ -166,7 +166,7 @@ table.T.round(2)
 # :doc:`/replications/real-data` compares these methods with methods of six other
 # packages. All ratios in this section are relative to ``UncertaintyRegressor`` around
 # gradient boosting, unless stated otherwise. The pool of
-# :func:`~skuq.model_selection.default_estimators` has the lowest CRPS, with a ratio of
+# :func:`~skuq.regressors.default_estimators` has the lowest CRPS, with a ratio of
 # 0.52. The nominal 90 % intervals of the pool cover more than 90 %;
 # ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this
 # (:doc:`/explanation/pools`). The forest is the best method with one fit; the ratio of

@@ -11,12 +11,12 @@ import numpy as np
 from sklearn import config_context
 
 from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.table_encoder import TableEncoder, encoder_for
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, effective_n_jobs, one_thread, run_parallel
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 from skuq.model_selection._auto.budget import Budget, Cost, Forecast, clock
-from skuq.model_selection._auto.encoding import TableEncoder, encoder_for
 from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skuq._fitting.table_encoder import ENCODINGS
 from skuq._validation import check_option
 from skuq.model_selection._auto.budget import Cost
-from skuq.model_selection._auto.encoding import ENCODINGS
 from skuq.prediction import supports_dist
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.table_encoder import TableEncoder
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import IntArray
@@ -115,9 +117,23 @@ def _fit_member(
         if folds is None:
             return FittedMember(fit_wrapped(member, X, y, **params), None)
     with note_fold(f"the member {name!r}"), few_rows_reported():
-        if own_folds and isinstance(member, BaseUncertaintyRegressor):
+        if own_folds and _has_own_folds(member):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
         cross = cross_fit(member, X, y, cv=folds, params=params)
         refit = fit_wrapped(member, X, y, **params)
         return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, y, predict_quartiles))
+
+
+def _has_own_folds(member: Any) -> bool:
+    """Return whether ``fit_transform`` returns out-of-fold forecasts.
+
+    In a Pipeline, only an encoder of tables may precede such a regressor. Other transformers may use y and
+    belong inside the folds.
+    """
+    if isinstance(member, Pipeline):
+        *transformers, (_, last) = member.steps
+        return _has_own_folds(last) and all(
+            isinstance(one, TableEncoder) or one == "passthrough" for _, one in transformers
+        )
+    return isinstance(member, BaseUncertaintyRegressor)

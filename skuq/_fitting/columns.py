@@ -1,4 +1,4 @@
-"""Features of the default scale model: the columns of X as numbers, and the point prediction.
+"""Columns of a table as numbers or categories, and the features of the default scale model.
 
 The default scale model needs a dense table of numbers. X may be a data frame with strings, a sparse matrix,
 text or images. If X has no columns that can be used, the point prediction is the only feature. The size of

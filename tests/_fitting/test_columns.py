@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq.regressors._scale_features import ScaleFeatures
+from skuq._fitting.columns import ScaleFeatures
 
 HOURS = np.array([3.0, 1.0, np.nan, 7.0])
 TIMES = pd.to_timedelta(HOURS, unit="h")

@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from skuq.model_selection._auto import encoding as encoding_module
-from skuq.model_selection._auto.encoding import (
+from skuq._fitting import table_encoder as encoding_module
+from skuq._fitting.table_encoder import (
     ENCODINGS,
     MAX_CODES,
     MAX_INDICATORS,

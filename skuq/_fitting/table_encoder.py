@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,11 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._fitting.columns import as_numbers, as_table, categories_of, numbers_of
 from skuq._typing import FloatArray
-from skuq.regressors._scale_features import as_numbers, as_table, categories_of, numbers_of
 
-ENCODINGS = ("codes", "categories", "numbers")
+Encoding = Literal["codes", "categories", "numbers"]
+ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
 """Largest number of codes of a column; rare categories share one. Histogram boosting takes 255."""
 MAX_INDICATORS = 30
@@ -41,7 +42,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     or indicator columns ("numbers"). "numbers" also replaces missing values by medians, with indicators.
     """
 
-    def __init__(self, encoding: Literal["codes", "categories", "numbers"] = "codes") -> None:
+    def __init__(self, encoding: Encoding = "codes") -> None:
         self.encoding = encoding
 
     def fit(self, X: Any, y: Any = None) -> Self:
