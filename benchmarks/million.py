@@ -262,6 +262,10 @@ def resampling_lines() -> Iterator[Line]:
     yield Line("uncertainty_report, 20 + 10", report)
 
 
+NO_ROWS = {"MetricAgreementDisplay"}
+"""Displays whose input is a table of metrics, which does not depend on the number of rows."""
+
+
 def drawn(name: str, n: int) -> Any:
     """Return a display of n rows."""
     of_class = getattr(skuq.displays, name)
@@ -295,6 +299,8 @@ def drawn(name: str, n: int) -> Any:
 
 def display_lines() -> Iterator[Line]:
     for name in skuq.displays.__all__:
+        if name in NO_ROWS:
+            continue
 
         def make(n: int, name: str = name) -> Callable[[], object]:
             def draw() -> None:

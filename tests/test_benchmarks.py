@@ -71,7 +71,7 @@ def test_every_public_name_has_a_line_at_a_million_rows(million):
     lines = " ".join(line.what for group in million.GROUPS for line in group())
     public = [
         *skuq.classifiers.__all__,
-        *skuq.displays.__all__,
+        *(name for name in skuq.displays.__all__ if name not in million.NO_ROWS),
         *(name for name in skuq.recalibration.__all__ if not name.startswith("Base")),
         *(name for name in skuq.regressors.__all__ if not name.startswith("Base") and name[0].isupper()),
         *(f"metric {name.removeprefix('neg_')}" for name in get_scorer_names()),
