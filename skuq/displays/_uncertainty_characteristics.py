@@ -143,16 +143,18 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Quantity of the vertical axis, a cost of missed targets.
         ref_line : bool, default=True
-            Whether to draw the constant bands; equal bands of two models are drawn once.
+            Whether to draw the curve of constant bands. If two models have the same curve of constant bands,
+            it is drawn once.
         original : bool, default=True
             Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
             If given, mark the narrowest bands with at most this miss rate, in [0, 1], and show their factor k
             (or additive constant b).
         cost : float or pair of float, default=None
-            If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair is
-            the cost per unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
-            ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss rate is 1, not 1 %.
+            If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair
+            contains the cost per unit of x and the cost per unit of y. A number is the share c of x in
+            ``c * x + (1 - c) * y``, as in ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss
+            rate is 1, not 1 %.
         line_kwargs, ref_line_kwargs : dict, default=None
             Keywords for the curve and for the constant bands, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None

@@ -254,7 +254,7 @@ class StepCrps:
         return np.asarray(self._slopes.take(self._find(t)[0]))
 
     def integral(self, t: FloatArray) -> FloatArray:
-        """Return the integral from the middle value to t."""
+        """Return the integral of the CRPS from the middle of ``values`` to t."""
         count, left = self._find(t)
         start, slope, place = self._crps.take(left), self._slopes.take(count), t - self.values.take(left)
         return np.asarray(self._integrals.take(left) + place * (start + slope * place / 2))

@@ -163,7 +163,7 @@ def bootstrap_interval(
 
     Functions of means per row cost one pass over the rows, and per resample one product with the weights of
     rows or groups. Counts cost one draw per resample. Other metrics cost one evaluation per resample. The
-    memory is O(n), or up to O(n k) for the calibration curve at k levels of forecasts with atoms.
+    memory is O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k).
 
     References
     ----------
@@ -261,7 +261,7 @@ def paired_permutation_test(
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
     n_permutations : int, default=1000
-        Number of random swaps. If there are no more than this number of possible swaps, all are evaluated.
+        Number of random swaps. If the number of possible swaps is not larger, all of them are evaluated.
     random_state : int, RandomState or None, default=None
         Controls the swaps. Pass an int for reproducible output across calls.
 
@@ -280,8 +280,8 @@ def paired_permutation_test(
 
     The test counts ties, so that it keeps its level for discrete metrics. The package UQ360 does not count
     ties. For functions of means per row, a swap is a sign flip of row differences and costs O(n). Other
-    metrics cost two evaluations per swap. The memory is O(n), or up to O(n k) for the calibration curve at k
-    levels of forecasts with atoms.
+    metrics cost two evaluations per swap. The memory is O(n). For forecasts with atoms, the calibration curve
+    at k levels needs up to O(n k).
 
     References
     ----------

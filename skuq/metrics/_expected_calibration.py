@@ -142,8 +142,8 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. Two bins of
-        equal weight may share the rows on their edge.
+        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
+        "quantile", a row on the edge of two bins may count in part in each of them.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
@@ -232,8 +232,8 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table is for the most probable class of each row, or for one class, with any
-    number of classes.
+    summarizes the table. The table is for the most probable class of each row, or for one class. The number
+    of classes is arbitrary.
 
     Parameters
     ----------
@@ -252,8 +252,8 @@ def class_reliability_table(
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. Two bins of
-        equal weight may share the rows on their edge. Empty bins are left out.
+        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
+        "quantile", a row on the edge of two bins may count in part in each of them. Empty bins are left out.
 
     Returns
     -------

@@ -133,7 +133,7 @@ def check_one_reference(y_train: object, reference: object) -> None:
 
 
 def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
-    """Return the reference of the rows with positive weight, or its one row for all."""
+    """Return the reference forecasts of the rows with positive weight; one row is returned unchanged."""
     dist = as_distribution(reference)
     if len(dist) == 1:
         return dist

@@ -122,15 +122,16 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     With mean :math:`\mu_m` and variance :math:`\sigma_m^2` of member m, the ensemble has the mean
     :math:`\bar\mu` and the variance :math:`\overline{\sigma^2} + \overline{(\mu_m - \bar\mu)^2}`, the sum of
     noise and epistemic part [1]_. For a row that k of M members left out, calibration increases the epistemic
-    variance by the factor 1 + 1/k - 1/M, because a mean of k members is less certain. Calibration selects the
-    most likely Student t distribution among all whose central interval has the width of conformal prediction.
+    variance by the factor 1 + 1/k - 1/M, because a mean of k members is less certain. Conformal prediction
+    determines the width of the central interval. Among the Student t distributions with this width,
+    calibration selects the most likely one.
 
     With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows, and after
     many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, the distribution
     contains no noise and is always over-confident. Every distribution is over-confident far from the training
-    rows, where the members differ less than their errors. With "oob", coverage holds in practice but has no
-    guarantee, because the same rows select the epoch and calibrate. "split" guarantees coverage for
-    exchangeable rows, with `bootstrap` and ``output="moments"``.
+    rows, where the differences between members are smaller than their errors. With "oob", coverage holds in
+    practice but has no guarantee, because the same rows select the epoch and calibrate. "split" guarantees
+    coverage for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et

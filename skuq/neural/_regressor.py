@@ -178,8 +178,8 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the prediction of each member, before calibration.
 
-        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` networks or
-        functions drawn from the posterior, the same for all rows and all calls.
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws from the
+        posterior (networks or functions). The draws are the same for all rows and all calls.
 
         Parameters
         ----------

@@ -16,8 +16,9 @@ from skuq.simulation._seeds import draw_seed
 class SplitData(ConstructedProcess):
     """Very large data set, divided into test rows and disjoint training sets.
 
-    All targets are real, but the truth is unknown. With one target per row, only the coverage of each
-    simulation over the rows is defined, and only for prediction intervals. The process needs no ``fit``.
+    All targets are real, but the truth is unknown. Each test row has only one target. Only the share of rows
+    that the prediction intervals of a simulation cover is therefore defined. The coverage at each x and the
+    coverage of confidence intervals are not defined. The process needs no ``fit``.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ class SplitData(ConstructedProcess):
 
     Notes
     -----
-    The method is the third proposal of [1]_, section 4. Whether an interval covers the one target of a row
-    does not determine the probability of coverage: perfect 90 % intervals have a Brier score of about 0.09
-    over such rows. `PointwiseCoverage.picf` and its score therefore raise an error.
+    The method is the third proposal of [1]_, section 4. One target per row does not determine the
+    probability of coverage at this row. Even perfect 90 % intervals have a Brier score of about 0.09, because
+    each coverage is then 0 or 1. `PointwiseCoverage.picf` and its score therefore raise an error.
     ``result.prediction_coverages.mean(axis=0)`` is the share of simulations that cover each target.
 
     References
