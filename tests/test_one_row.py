@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
+from skuq._fitting import columns as columns_module
 from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.point_predict import point_predict
 from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _base, _recalibrated, affine
@@ -31,7 +32,6 @@ from skuq.regressors import (
     RecalibratedRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
-    _scale_features,
 )
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, weighted_mean
 from skuq.regressors._scale_model import MeanOfModels, shrunk_scale_model
@@ -278,9 +278,9 @@ def test_point_and_standard_deviation_are_those_of_separate_calls(model):
 def test_numbers_become_scale_features_in_one_pass(table, monkeypatch):
     prediction = np.array([7.0, 8.0, 9.0])
     frame = pd.DataFrame(table)
-    columns = [_scale_features.numbers_of(frame.iloc[:, j], None) for j in range(frame.shape[1])]
+    columns = [columns_module.numbers_of(frame.iloc[:, j], None) for j in range(frame.shape[1])]
     expected, before = np.column_stack([*columns, prediction]), copy.deepcopy(table)
-    monkeypatch.setattr(_scale_features, "as_table", None)  # no data frame is made
+    monkeypatch.setattr(columns_module, "as_table", None)  # no data frame is made
     found = ScaleFeatures.from_columns(table)(table, prediction)
     np.testing.assert_array_equal(found, expected)
     assert found.flags.c_contiguous

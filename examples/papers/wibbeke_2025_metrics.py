@@ -9,8 +9,8 @@ recalibration methods (figure 4). The ensembles are trained by ``wibbeke_2025_en
 
 **As published**, the ensembles are trained with broadcast targets, recalibrated and scored on the same test
 rows, and scored by the metrics of the published code. After isotonic regression and beta calibration, the
-code replaces the distributions by normal ones with their means and standard deviations, which netcal computes
-from a truncated distribution function (`isotonic_of_netcal`).
+code replaces the distributions by normal ones with their means and standard deviations, which netcal
+computes from a truncated distribution function (`isotonic_of_netcal`).
 
 **As it should be**, the ensembles are corrected, recalibrated on half of the test rows and scored on the
 other half, by the metrics of the paper's equations. For a comparison, the corrected ensembles are also scored

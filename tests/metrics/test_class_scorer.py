@@ -187,7 +187,9 @@ def test_bad_options_are_named_when_the_scorer_is_made():
         make_scorer("set_coverage", coverage=90)
     with pytest.raises(ValueError, match="`norm` must be one of"):
         make_scorer("ece", norm="l3")
-    with pytest.raises(TypeError, match=r"`options` of 'ece' must be among .*, got 'labels'"):
+    with pytest.raises(
+        TypeError, match=r"`options` of 'ece' must be options of this metric .*, got 'labels'"
+    ):
         make_scorer("ece", labels=[0, 1])
     with pytest.raises(ValueError, match="Did you mean 'neg_ece'"):
         get_scorer("ece")

@@ -110,7 +110,7 @@ def test_a_draw_with_other_columns_than_the_test_rows():
     process = KnownProcess(
         line, lambda n, rng: rng.uniform(size=(n, next(columns))), n_train=5, n_test=5, random_state=0
     )
-    with pytest.raises(ValueError, match=r"`draw_X` must return the same columns .* got 2 after 1"):
+    with pytest.raises(ValueError, match=r"`draw_X` must return the same columns .* got 2, but"):
         process.training_set(0)
 
 

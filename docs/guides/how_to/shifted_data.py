@@ -3,8 +3,8 @@ Evaluate a model on shifted data
 ================================
 
 Intervals are calibrated on the training data. This page uses
-:func:`~skuq.evaluation.shift_curve` to measure their coverage on new data that differ
-from the training data. If the shift of the features is known, weights are a remedy.
+:func:`~skuq.evaluation.shift_curve` to measure their coverage on new data that
+differ from the training data. If the shift of the features is known, weights are a remedy.
 The data are measurements of the noise of airfoils in a wind tunnel.
 """
 
