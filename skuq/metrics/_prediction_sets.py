@@ -45,6 +45,7 @@ def set_coverage_rows(
     units=0,
     direction=None,
     optimum=None,
+    optimum_of_sets="coverage",
     bounds=(0.0, 1.0),
     needs="set",
     proper=False,

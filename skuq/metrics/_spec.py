@@ -121,6 +121,8 @@ class MetricSpec:
         Better direction; None for a descriptive number.
     optimum : float, str or None
         Value of the best possible forecast. A string names the option with this value.
+    optimum_of_sets : str or None
+        Option with the value of the best possible sets, if sets are given instead of probabilities.
     needs : {"distribution", "density", "interval", "moments", "proba", "set"}
         Required property of the forecast. Interval metrics also accept bounds. "proba" and "set" are
         forecasts of classes, with the argument ``labels``. Sets may be given as probabilities.
@@ -155,6 +157,7 @@ class MetricSpec:
     calibrated: Callable[..., float] | None = None
     fast: FastPath = FastPath()
     merging: Merging | None = None
+    optimum_of_sets: str | None = None
 
     @property
     def compute(self) -> MetricFunction:

@@ -407,8 +407,8 @@ def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
     The optimum of given sets is their nominal coverage. Sets formed from probabilities cover the probability
     mass that they claim, which is more.
     """
-    if spec.abbreviation == "set_coverage" and forecast.dtype == np.bool_:
-        return replace(spec, optimum="coverage")
+    if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
+        return replace(spec, optimum=spec.optimum_of_sets)
     return spec
 
 

@@ -12,7 +12,6 @@ from skuq.metrics._internal import (
     MetricSpec,
     all_specs,
     coverage_rows,
-    find_spec,
     require_spec,
 )
 from skuq.monitoring._accumulator.plans import (
@@ -62,13 +61,7 @@ def check_curves(curves: Any) -> tuple[str, ...]:
 
 
 def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
-    specs = []
-    for name in metrics:
-        spec = require_spec(name) if isinstance(name, str) else find_spec(name)
-        if spec is None:
-            raise TypeError(f"`metrics` must be metrics of skuq, by name or function, got {name!r}.")
-        specs.append(spec)
-    return list({spec.abbreviation: spec for spec in specs}.values())
+    return list({spec.abbreviation: spec for spec in map(require_spec, metrics)}.values())
 
 
 def plans_of_metrics(
