@@ -242,11 +242,14 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
 
 
-def check_recalibrator(recalibrator: Any) -> None:
+def check_recalibrator(recalibrator: Any, *, auto: bool = False) -> None:
+    if recalibrator is None or (auto and isinstance(recalibrator, str) and recalibrator == "auto"):
+        return
     known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
-    if recalibrator is not None and (isinstance(recalibrator, type) or not known):
+    if isinstance(recalibrator, type) or not known:
+        others = "'auto' or None" if auto else "or None"
         raise TypeError(
-            "`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), or None, got "
+            f"`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), {others}, got "
             f"{recalibrator!r}."
         )
 

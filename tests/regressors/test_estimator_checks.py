@@ -56,8 +56,12 @@ CASES = [
     (ResidualRegressor(LinearRegression(), LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (
+        # The check of weights has exactly linear targets, and a recalibration of rounding errors is random.
         MixtureRegressor(
-            [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())], cv=3, random_state=0
+            [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())],
+            recalibrator=None,
+            cv=3,
+            random_state=0,
         ),
         OUT_OF_SAMPLE,
     ),

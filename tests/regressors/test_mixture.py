@@ -50,7 +50,7 @@ def by_hand(X, y, members=TWO):
 
 def test_weights_are_those_of_the_least_crps_of_out_of_fold_forecasts():
     X, y = bent_world(80)
-    model = MixtureRegressor(TWO, cv=FOLDS).fit(X, y)
+    model = MixtureRegressor(TWO, recalibrator=None, cv=FOLDS).fit(X, y)
     _, pool = by_hand(X, y)
     np.testing.assert_allclose(model.weights_, pool.weights(np.ones(80, dtype=bool)), atol=1e-10)
     parts = [predict_dist(clone(member).fit(X, y), X) for _, member in TWO]
@@ -62,7 +62,7 @@ def test_weights_are_those_of_the_least_crps_of_out_of_fold_forecasts():
 def test_fit_transform_takes_weights_and_recalibrator_from_the_other_folds():
     X, y = bent_world(80)
     forecasts, pool = by_hand(X, y)
-    plain = MixtureRegressor(TWO, cv=FOLDS)
+    plain = MixtureRegressor(TWO, recalibrator=None, cv=FOLDS)
     recalibrated = MixtureRegressor(TWO, cv=FOLDS, recalibrator=StdScalingRecalibrator())
     plain_dist, recalibrated_dist = (model.fit_transform(X, y) for model in (plain, recalibrated))
     for train, test in FOLDS.split(X):
@@ -77,9 +77,19 @@ def test_fit_transform_takes_weights_and_recalibrator_from_the_other_folds():
     assert plain.out_of_fold_crps_.loc["pool", "crps"] == pytest.approx(plain_dist.crps(y).mean())
 
 
+def test_the_default_recalibrates_pools_with_estimated_weights_only():
+    X, y = bent_world(80)
+    default = MixtureRegressor(TWO, cv=FOLDS).fit(X, y)
+    named = MixtureRegressor(TWO, cv=FOLDS, recalibrator=IsotonicRecalibrator(smooth=True)).fit(X, y)
+    assert default.recalibrator_.smooth
+    np.testing.assert_array_equal(default.predict_interval(X), named.predict_interval(X))
+    for weights in ("equal", [1, 2]):
+        assert MixtureRegressor(TWO, weights=weights, cv=FOLDS).fit(X, y).recalibrator_ is None
+
+
 def test_members_of_skuq_give_their_own_forecasts_unless_cv_is_a_splitter():
     X, y = bent_world(60)
-    model = MixtureRegressor([("line", LeastSquaresRegressor())], random_state=0)
+    model = MixtureRegressor([("line", LeastSquaresRegressor())], recalibrator=None, random_state=0)
     np.testing.assert_allclose(
         model.fit_transform(X, y).mean(), LeastSquaresRegressor().fit_transform(X, y).mean()
     )
@@ -111,7 +121,7 @@ def test_given_weights_need_no_out_of_fold_forecasts():
 
 def test_the_table_of_scores_has_standard_errors_of_the_differences():
     X, y = bent_world(80)
-    model = MixtureRegressor(TWO, cv=FOLDS)
+    model = MixtureRegressor(TWO, recalibrator=None, cv=FOLDS)
     scores = model.fit_transform(X, y).crps(y)
     forecasts, _ = by_hand(X, y)
     difference = forecasts[0].crps(y) - scores
@@ -341,7 +351,7 @@ def test_a_constant_target_is_certain():
 
 def test_identity_is_no_recalibration():
     X, y = bent_world(60)
-    plain = MixtureRegressor(TWO, cv=FOLDS).fit(X, y).predict_dist(X)
+    plain = MixtureRegressor(TWO, recalibrator=None, cv=FOLDS).fit(X, y).predict_dist(X)
     same = MixtureRegressor(TWO, cv=FOLDS, recalibrator=IdentityRecalibrator()).fit(X, y).predict_dist(X)
     np.testing.assert_array_equal(plain.std(), same.std())
     stacked = concat([plain, same])
