@@ -143,7 +143,7 @@ OPTIONAL = {
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
     "optuna": ("model_selection._auto_candidates",),
-    "lightgbm": ("model_selection._auto_candidates",),
+    "lightgbm": ("regressors._default_estimators",),
     "catboost": ("model_selection._auto_candidates",),
     "ngboost": ("model_selection._auto_candidates",),
 }
@@ -584,7 +584,7 @@ def test_a_clean_tree_passes(tmp_path):
             "optuna may be imported only in model_selection._auto_candidates",
         ),
         (
-            "model_selection/_auto_candidates.py",
+            "regressors/_default_estimators.py",
             "import lightgbm",
             "the optional lightgbm must be imported inside a function",
         ),

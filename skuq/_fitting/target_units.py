@@ -7,6 +7,9 @@ divided by a power of two.
 
 Networks of scikit-learn take steps of a fixed size. They do not train if the target is many orders of
 magnitude smaller or larger than their first predictions.
+
+LightGBM, XGBoost and CatBoost store targets in 32 bits, with 7 digits and a limited range. Their targets are
+also centered if the mean is many standard deviations from 0.
 """
 
 from __future__ import annotations
@@ -42,6 +45,15 @@ _EXPONENTS_OF_TREES = (-10, 64)
 _EXPONENTS_OF_NETWORKS = (-10, 10)
 """Range of the exponent of the standard deviation of y in which networks are fitted to y itself."""
 
+_SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
+"""Packages that store targets in 32 bits."""
+
+_EXPONENTS_OF_SINGLES = (-40, 40)
+"""Range of the exponent of the standard deviation of y in which squares of y in 32 bits are finite."""
+
+_LARGEST_OFFSET = 100.0
+"""Largest mean of y in standard deviations for which 7 digits are enough."""
+
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:
     """Return the estimator, in a `TransformedTargetRegressor` if it needs units near the standard deviation.
@@ -50,19 +62,35 @@ def in_target_units(estimator: Any, y: FloatArray) -> Any:
     so that all folds have the same unit.
     """
     inner = _inner(estimator)
-    exponent = _exponent_of(y, offset=isinstance(inner, MLPRegressor))
-    if exponent == 0 or not _has_absolute_tolerance(inner, len(y), exponent):
+    exponent, center = _exponent_of(y, offset=isinstance(inner, MLPRegressor)), 0.0
+    if _is_single_precision(inner):
+        mean = float(np.mean(y))
+        center = mean if abs(mean) > np.ldexp(_LARGEST_OFFSET, exponent) else 0.0
+        lowest, highest = _EXPONENTS_OF_SINGLES
+        is_needed = center != 0 or not lowest < exponent < highest
+    else:
+        is_needed = exponent != 0 and _has_absolute_tolerance(inner, len(y), exponent)
+    if not is_needed:
         return estimator
+    unit = {"exponent": exponent, "center": center}
     return TransformedTargetRegressor(
         estimator,
-        func=partial(_times_power, exponent=-exponent),
-        inverse_func=partial(_times_power, exponent=exponent),
+        func=partial(_to_unit, **unit),
+        inverse_func=partial(_from_unit, **unit),
         check_inverse=False,
     )
 
 
-def _times_power(y: FloatArray, exponent: int) -> FloatArray:
-    return np.ldexp(y, exponent)
+def _to_unit(y: FloatArray, exponent: int, center: float) -> FloatArray:
+    return np.ldexp(y - center, -exponent)
+
+
+def _from_unit(y: FloatArray, exponent: int, center: float) -> FloatArray:
+    return np.ldexp(y, exponent) + center
+
+
+def _is_single_precision(estimator: Any) -> bool:
+    return any(cls.__module__.split(".")[0] in _SINGLE_PRECISION for cls in type(estimator).__mro__)
 
 
 def _exponent_of(y: FloatArray, *, offset: bool) -> int:

@@ -13,7 +13,13 @@ from sklearn.linear_model import BayesianRidge
 from skuq.model_selection._auto.budget import Cost
 from skuq.model_selection._auto.space import Deferred
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors._default_estimators import has_networks, make_deep_ensemble
+from skuq.regressors._default_estimators import (
+    HIST_BOOSTING,
+    LIGHTGBM,
+    has_networks,
+    make_deep_ensemble,
+    make_lightgbm,
+)
 
 
 def import_optuna() -> Any:
@@ -52,12 +58,13 @@ def deferred_space() -> dict[str, dict[str, Any]]:
             "encoding": "numbers",
         },
         "boosting": {
-            "estimator": HistGradientBoostingRegressor(),
+            "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
             "params": {
                 "learning_rate": loguniform(0.02, 0.3),
-                "max_iter": [100, 200, 400],
+                "max_iter": [100, 250, 400],
                 "max_leaf_nodes": randint(4, 64),
-                "min_samples_leaf": randint(5, 60),
+                "min_samples_leaf": [1, 3, 5, 10, 20, 40],
+                "max_features": uniform(0.5, 0.5),
                 "l2_regularization": [0.0, 1.0, 10.0],
             },
             "encoding": "categories",
@@ -81,28 +88,21 @@ def deferred_space() -> dict[str, dict[str, Any]]:
 
 
 def _lightgbm() -> dict[str, Any]:
-    own: dict[str, Any] = {
-        "learning_rate": 0.1,
-        "n_estimators": 100,
-        "num_leaves": 31,
-        "min_child_samples": 20,
-        "colsample_bytree": 1.0,
-        "reg_lambda": 0.0,
-    }
-
-    def make() -> Any:
-        from lightgbm import LGBMRegressor
-
-        return LGBMRegressor(n_jobs=1, verbose=-1, **own)
-
     params = {
         "learning_rate": loguniform(0.02, 0.3),
-        "n_estimators": [100, 200, 400],
-        "num_leaves": randint(4, 64),
-        "min_child_samples": randint(5, 60),
-        "colsample_bytree": uniform(0.4, 0.6),
+        "n_estimators": [100, 200, 300, 500],
+        "num_leaves": randint(4, 48),
+        "min_child_samples": [1, 2, 5, 10, 20, 40],
+        "subsample": [0.6, 0.8, 1.0],
+        "feature_fraction_bynode": uniform(0.4, 0.6),
+        "extra_trees": [False, True],
         "reg_lambda": [0.0, 1.0, 10.0],
     }
+    own: dict[str, Any] = {**LIGHTGBM, "learning_rate": 0.1, "extra_trees": False, "reg_lambda": 0.0}
+
+    def make() -> Any:
+        return make_lightgbm(**own)
+
     estimator = Deferred("lightgbm", make, ("lightgbm",), Cost(0.5, 0.2, 3e-4), own)
     return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "categories"}
 

@@ -94,3 +94,19 @@ def test_bootstrap_around_a_forest_in_any_units(forest, exponent):
     plain = BootstrapRegressor(forest, random_state=0).fit(X, y).predict_interval(X)
     scaled = BootstrapRegressor(forest, random_state=0).fit(X, np.ldexp(y, exponent)).predict_interval(X)
     assert np.allclose(np.ldexp(scaled, -exponent), plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["lightgbm.LGBMRegressor", "xgboost.XGBRegressor", "catboost.CatBoostRegressor"]
+)
+def test_targets_in_32_bits_are_centered_and_scaled_where_they_lose_digits(name):
+    package, kind = name.split(".")
+    estimator = getattr(pytest.importorskip(package), kind)()
+    for usual in (Y, 50 + Y, 1e-6 * Y):
+        assert in_target_units(estimator, usual) is estimator
+    for unusual in (1e6 + Y, 1e-30 * Y, 1e30 * (Y - 500)):
+        wrapped = in_target_units(estimator, unusual)
+        unit = wrapped.func(unusual)
+        assert 0.5 <= np.std(unit) <= 2
+        assert np.abs(unit).max() <= 100
+        np.testing.assert_allclose(wrapped.inverse_func(unit), unusual, rtol=1e-12)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from skuq.regressors import MixtureRegressor, UncertaintyRegressor, _mixture, de
 from skuq.regressors import _default_estimators as module
 from skuq.regressors._pool import members as members_module
 
+ROUNDS = "n_estimators" if find_spec("lightgbm") else "max_iter"
 needs_networks = pytest.mark.skipif(not module.has_networks(), reason="needs torch and skorch")
 
 
@@ -30,7 +32,7 @@ def small(monkeypatch):
     """Make the default members small; with networks if they are installed."""
     real = default_estimators
     sizes = {
-        "boosting": {"model__estimator__max_iter": 5, "model__cv": 2},
+        "boosting": {f"model__estimator__{ROUNDS}": 5, "model__cv": 2},
         "forest": {"model__estimator__n_estimators": 50},
         "deep_ensemble": {"model__n_estimators": 3, "model__max_epochs": 3},
     }
@@ -103,8 +105,15 @@ def test_the_default_pool_gives_its_default_parameters_back():
     assert "MixtureRegressor()" in repr(model)
 
 
-def test_without_torch_the_pool_has_two_members_and_warns(small, table, monkeypatch):
+def test_without_lightgbm_the_boosting_is_of_scikit_learn(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
+    boosting = default_estimators()[0][1]["model"].estimator
+    assert isinstance(boosting, HistGradientBoostingRegressor)
+
+
+def test_without_torch_the_pool_has_two_members_and_warns(small, table, monkeypatch):
+    monkeypatch.setattr(module, "has_networks", lambda: False)
+    monkeypatch.setattr(_mixture, "has_networks", lambda: False)
     assert [name for name, _ in default_estimators()] == ["boosting", "forest"]
     X, y = table
     with pytest.warns(UserWarning, match="have no networks, because torch or skorch is not installed"):
