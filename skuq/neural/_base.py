@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -247,9 +247,27 @@ def fit_together(
         trained = train([plans[number] for number in group], options, n_jobs=n_jobs, on_epoch=report)
         for number, fit in zip(group, trained, strict=True):
             one, data = pairs[number]
-            fits[number], messages[number] = fit, one._finish_fit(fit, data)
+            fits[number] = _trained_longer(one, fit, data, options, report)
+            messages[number] = one._finish_fit(fits[number], data)
     order = range(len(pairs))
     message = next((messages[number] for number in order if messages[number]), None)
     if message is not None:  # one warning for all fits
         warn_user(message, SmallSampleWarning)
     return [fits[number] for number in order]
+
+
+def _trained_longer(
+    estimator: BaseNeuralEstimator,
+    fit: TrainedFit,
+    data: TrainingData,
+    options: TrainingOptions,
+    report: Callable[..., object] | None,
+) -> TrainedFit:
+    """Return a longer training if the scores of the first one improved until its end, otherwise the first."""
+    if fit.plan.selection_score is None:
+        return fit
+    longer = options.longer(fit.plan.batch_shape(options.batch_size)[0], fit.best_epoch)
+    if longer is None:
+        return fit
+    # a new plan, because the random streams of the first one are used up
+    return train([estimator._prepare(data)], longer, n_jobs=estimator.n_jobs, on_epoch=report)[0]

@@ -197,7 +197,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
         ({"bootstrap": False}, "without bootstrap, no row is out of bag"),
         ({"output": "mixture", "loss": "squared_error"}, "which learns no variance, got .mixture."),
         ({"output": "samples"}, "`output` must be one of"),
-        ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
+        ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, 'folds', got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
         ({"keep_best": "accuracy"}, "`keep_best` must be one of"),
         (

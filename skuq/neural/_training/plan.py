@@ -25,6 +25,15 @@ LONG_TRAINING = (6000, 40, 1000)
 steps as many rows. With dropout on the 277 rows of the yachts, errors after 200 epochs were 1.4 times as
 large as after 6000 steps."""
 
+_MOST_EPOCHS = 1000
+"""Greatest number of epochs of a second training with `AUTO_EPOCHS`."""
+
+_STILL_IMPROVING = 0.95
+"""Share of the epochs after which the best epoch shows that a longer training may be better."""
+
+_N_FOLDS = 4
+"""Number of folds of `plan_folds`. Five of 20 members leave out each row, enough to estimate their spread."""
+
 
 @dataclass(frozen=True)
 class TrainingOptions:
@@ -53,13 +62,25 @@ class TrainingOptions:
             raise ValueError(f"`max_epochs` must be 'auto' or a positive integer, got {self.max_epochs!r}.")
         return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
 
+    def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
+        """Return options of a longer training if the scores improved until the largest number of epochs.
+
+        Targets without noise need more steps than targets with noise. With few rows, the steps of "auto" are
+        more than its largest number of epochs.
+        """
+        steps, fewest, most = self.auto_epochs
+        more = replace(self, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
+        epochs = self.epochs(n_batches)
+        improving = best_epoch > _STILL_IMPROVING * epochs
+        return more if improving and more.epochs(n_batches) > epochs else None
+
 
 @dataclass(frozen=True)
 class TrainingSpec:
     """Specification of the training of an estimator, independent of the data.
 
     Epochs are scored on out-of-bag rows with ``bootstrap``, otherwise on held-out rows. ``draw_rows``
-    replaces `plan_members`. ``counts_rows`` requires weights that count repetitions.
+    replaces the draws with replacement. ``counts_rows`` requires weights that count repetitions.
     """
 
     loss: TrainingLoss
@@ -156,6 +177,23 @@ def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool
         MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
         for seed in seeds
     ]
+
+
+def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
+    """Return the rows outside one of four random folds, with new folds for every four members.
+
+    All members get the same number of rows: the number of rows outside the largest fold.
+    """
+    k = min(_N_FOLDS, len(rows))
+    if k < 2:
+        return plan_members(seeds, rows, bootstrap=False)
+    n_kept, plans = len(rows) - -(-len(rows) // k), []
+    for member, seed in enumerate(seeds):
+        fold = member % k
+        if fold == 0:
+            folds = np.array_split(seed.rows.permutation(rows), k)
+        plans.append(MemberRows(np.concatenate(folds[:fold] + folds[fold + 1 :])[:n_kept], seed.order))
+    return plans
 
 
 def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
