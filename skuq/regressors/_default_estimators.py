@@ -33,6 +33,13 @@ HIST_BOOSTING: dict[str, Any] = {
 }
 """Similar settings for scikit-learn, which has no random rows."""
 
+_PLAIN_ENSEMBLE: dict[str, Any] = {
+    "hidden_layer_sizes": (64, 64, 64),
+    "n_frequencies": 0,
+    "loss": "nll",
+    "bootstrap": "folds",
+}
+
 
 def default_estimators(
     random_state: int | np.random.RandomState | None = None,
@@ -58,8 +65,11 @@ def default_estimators(
           otherwise of scikit-learn;
         - "forest": `UncertaintyRegressor` around a random forest, which needs one fit; in a pool its
           out-of-bag rows add about half of this time;
-        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor`. Missing if torch or skorch is not
-          installed.
+        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor` with its default layers;
+        - "plain_ensemble": `~skuq.neural.DeepEnsembleRegressor` with three plain layers and members on folds,
+          for smooth functions with little noise.
+
+        The last two are missing if torch or skorch is not installed.
 
     See Also
     --------
@@ -67,7 +77,7 @@ def default_estimators(
 
     Notes
     -----
-    "forest" and "deep_ensemble" separate epistemic from aleatoric uncertainty; "boosting" does not.
+    The forest and the ensembles separate epistemic from aleatoric uncertainty; "boosting" does not.
     ``predict_dist(X).epistemic()`` of a pool therefore raises `~skuq.exceptions.NoDecompositionError` unless
     the weight of "boosting" is 0. For both parts, use a pool without a recalibrator and
     ``set_params(boosting="drop")``.
@@ -84,15 +94,17 @@ def default_estimators(
     >>> [name for name, _ in default_estimators(random_state=0)][:2]
     ['boosting', 'forest']
     """
-    seeds: list[Any] = [None] * 3
+    seeds: list[Any] = [None] * 4
     if random_state is not None:
-        seeds = check_random_state(random_state).randint(MAX_SEED, size=3).tolist()
+        seeds = check_random_state(random_state).randint(MAX_SEED, size=4).tolist()
     boosting = UncertaintyRegressor(_make_boosting(), random_state=seeds[0])
     forest = UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])
     estimators = [("boosting", _encoded("categories", boosting)), ("forest", _encoded("codes", forest))]
     if has_networks():
         networks = make_deep_ensemble(random_state=seeds[2])
+        plain = make_deep_ensemble(random_state=seeds[3], **_PLAIN_ENSEMBLE)
         estimators.append(("deep_ensemble", _encoded("numbers", networks)))
+        estimators.append(("plain_ensemble", _encoded("numbers", plain)))
     return estimators
 
 

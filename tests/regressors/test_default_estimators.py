@@ -35,6 +35,7 @@ def small(monkeypatch):
         "boosting": {f"model__estimator__{ROUNDS}": 5, "model__cv": 2},
         "forest": {"model__estimator__n_estimators": 50},
         "deep_ensemble": {"model__n_estimators": 3, "model__max_epochs": 3},
+        "plain_ensemble": {"model__n_estimators": 4, "model__max_epochs": 3},
     }
 
     def small_estimators(random_state=None):
@@ -66,7 +67,7 @@ def table():
 
 def test_each_kind_gives_a_distribution():
     estimators = default_estimators()
-    networks = ["deep_ensemble"] if module.has_networks() else []
+    networks = ["deep_ensemble", "plain_ensemble"] if module.has_networks() else []
     assert [name for name, _ in estimators] == ["boosting", "forest", *networks]
     assert all(supports_dist(one) for _, one in estimators)
 
