@@ -43,7 +43,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Rank rows among the calibration rows and add them; an invalid part changes nothing."""
+        """Add rows to the calibration rows; if the rows are invalid, raise and change nothing."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
@@ -52,12 +52,12 @@ class SplitConformal:
             raise
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows that were predicted together with the current calibration set."""
+        """Predict the rows with the current calibration set, and then add them to it."""
         effective_rows(weight, len(y))
         self.add(X, self._predict(X), y, weight)
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
-        """Return the calibration of a coverage with all observed parts."""
+        """Return the calibration for a coverage, updated with all observed rows."""
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
         if key not in self._calibrations:
             self._calibrations[key] = AdaptiveCalibration(
@@ -74,7 +74,7 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # only the first rows, which were not predicted with intervals, may have a density ratio of 0
+        # rows of `fit` may have a density ratio of 0; later rows are predicted and may not
         rows = self._options.weighted_rows(X, predicted=bool(self._parts))
         return PredictedRows(
             rows.n,
@@ -116,7 +116,7 @@ class SplitConformal:
         return lower, upper
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row with the smallest ratio."""
+        """Return the calibration weight and the test weight of the row in which their ratio is smallest."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
