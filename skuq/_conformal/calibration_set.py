@@ -96,8 +96,8 @@ class CalibrationScores:
 
         The quantile is the smallest score s such that the scores of the row's group up to s have a weight of
         at least :math:`p (W + w_*)`, or +inf if there is no such score (Tibshirani et al. 2019, eq. 7). W is
-        the weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or (1 + coverage)
-        / 2 if each bound has its own score.
+        the weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or
+        ``(1 + coverage) / 2`` if each bound has its own score.
         """
         quantile = np.full((len(self.scores), rows.n), np.inf)
         level = score_level(coverage, symmetric=len(self.scores) == 1)

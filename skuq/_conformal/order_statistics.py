@@ -124,7 +124,7 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
 
 def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
-    """Return the target weights reduced by the rounding tolerance; positive, so that rank 0 means rank 1."""
+    """Return the targets minus the rounding tolerance, but positive, so that rank 0 means rank 1."""
     weight = targets * (1 - RANK_TOLERANCE)
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 

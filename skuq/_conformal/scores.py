@@ -86,7 +86,7 @@ class ConformalScore(ABC):
         )
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of the y with scores up to the quantiles; the bounds of an empty interval cross.
+        """Return the bounds of the y whose scores are at most the quantiles; they cross if no y qualifies.
 
         ``quantile`` has shape (1, n) or (2, n), in the order of `score`; +inf gives an infinite bound.
         """

@@ -107,7 +107,7 @@ class SplitConformal:
     def _bounds(
         self, calibration: CalibrationSet, rows: PredictedRows, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds: band at ``coverage``, score quantile at ``miscoverage``."""
+        """Return the bounds from the band at ``coverage`` and the score quantile at 1 - ``miscoverage``."""
         # an adapted miscoverage may be outside [0, 1]; an empty interval becomes the point at its center
         quantile = calibration.quantile(rows, max(1 - miscoverage, 0.0))
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
@@ -138,7 +138,7 @@ class SplitConformal:
         return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
 
     def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
-        """Return the distributions through the bounds of many coverages; crossing bounds are sorted."""
+        """Return the distributions whose quantiles are the sorted bounds of many coverages."""
         n = len(calibration)  # a window drops earlier rows
         prediction = concat([part.prediction for part in self._parts])[-n:]
         y = np.concatenate([part.y for part in self._parts])[-n:]

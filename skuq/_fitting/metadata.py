@@ -38,9 +38,10 @@ def splitter_of(estimator: Any) -> Any:
 
 
 def router_for(owner: Any, **children: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the children.
+    """Return the metadata router of a meta-estimator: groups to the splitter, all else to the children.
 
-    Children request the weights in ``fit``, unless the user sets a request on the owner.
+    The requests of the children determine who gets the weights, unless the user has set a request on the
+    owner.
     """
     own = BaseEstimator.get_metadata_routing(owner)
     if own.fit.requests.get("sample_weight", True) is None:
@@ -59,8 +60,9 @@ def split_metadata(
 ) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """Split the arguments of ``fit`` besides X and y by recipient.
 
-    Returns the other arguments of the wrapped estimator's ``fit``, its weights by keyword (``weight`` is None
-    if it gets none), and the groups for the splitter. ``caller`` is "fit" or "fit_transform".
+    Return three parts: the arguments of the wrapped estimator's ``fit`` except weights, its weights as
+    keyword arguments, and the groups for the splitter. ``weight`` is None if the estimator gets no weights.
+    ``caller`` is "fit" or "fit_transform".
     """
     if routing_enabled() and hasattr(owner, "estimator"):
         return _split_routed(owner, caller, weight, fit_params)
@@ -106,7 +108,7 @@ def _split_plain(
 
 
 def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
-    """Return the weights by the keyword of the estimator's ``fit``."""
+    """Return the weights as keyword arguments of the estimator's ``fit``."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
@@ -118,7 +120,7 @@ def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArra
 
 
 def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
-    """Return the weights by the keyword of a second model, the parameter ``name``."""
+    """Return the weights as keyword arguments of ``fit`` of a second model, the parameter ``name``."""
     if weight is None:
         return {}
     keyword = weight_keyword(estimator)

@@ -1,4 +1,4 @@
-"""Seeds of wrapped estimators, one integer each, drawn before tasks start."""
+"""Integer seeds of wrapped estimators, drawn before parallel tasks start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def seed_everything(estimator: Any, seed: int) -> Any:
 def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
     """Return a clone that is reproducible if its owner is.
 
-    If the owner's ``random_state`` is not None, every ``random_state`` of the clone that is None becomes
+    If the ``random_state`` of the owner is given, each ``random_state`` in the clone that is None is set to
     ``seed``.
     """
     cloned = clone(estimator)

@@ -251,7 +251,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         )
 
     def _check_settings(self, n_members: int) -> Loss:
-        """Return the loss after checking all parameters of this class."""
+        """Check the parameters of this class and return the loss."""
         loss = read_loss(self.loss)
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:

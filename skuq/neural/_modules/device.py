@@ -13,7 +13,7 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""Least number of members for a GPU: its step takes equally long for one small network and for hundreds."""
+"""Least number of members that run on a GPU, whose steps take as long for one network as for hundreds."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:

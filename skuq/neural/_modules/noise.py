@@ -19,7 +19,7 @@ MIN_NOISE = 1e-8
 
 
 def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the raw noise variance before training (a standard deviation of 0.3), or nothing."""
+    """Return the initial raw noise variance, for a standard deviation of 0.3; empty if ``noise`` is False."""
     raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
     return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
 
