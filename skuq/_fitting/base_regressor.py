@@ -113,7 +113,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return dist
 
     def _routes_weight(self) -> bool:
-        """Return whether the wrapped estimator gets the weights; False if rows are resampled by them."""
+        """Return whether the wrapped estimator gets the weights; False if rows are drawn by weight."""
         return True
 
     def _is_calibrated(self) -> bool:

@@ -77,8 +77,8 @@ def row_order(rows: IntArray, n: int) -> IntArray:
         distinct = len(np.unique(rows))
         raise ValueError(
             f"`cv` must test every row exactly once, but its test folds have {len(rows)} rows in total, and "
-            f"contain {distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For time-ordered "
-            "or repeated splits use RecalibratedRegressor, which supports any splitter."
+            f"contain {distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For "
+            "time-ordered or repeated splits use RecalibratedRegressor, which supports any splitter."
         )
     return order
 

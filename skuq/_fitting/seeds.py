@@ -20,7 +20,7 @@ def _random_states(estimator: Any) -> dict[str, Any]:
 
 
 def seed_everything(estimator: Any, seed: int) -> Any:
-    """Set every ``random_state`` of the estimator and its parts to ``seed``, and return the estimator."""
+    """Set each ``random_state`` of the estimator and of nested estimators to ``seed``, and return it."""
     names = _random_states(estimator)
     return estimator.set_params(**dict.fromkeys(names, seed)) if names else estimator
 

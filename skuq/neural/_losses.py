@@ -37,7 +37,7 @@ def variance_of(raw: Tensor) -> Tensor:
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood times variance^beta, and its derivative by the outputs."""
+    """Return the log-likelihood loss times variance^beta, and its gradient with respect to the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y
@@ -291,7 +291,7 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Average slopes over levels, given the slopes below each quantile and their increase above, (n, 2)."""
+    """Return slopes averaged over levels; ``added`` is the change of a level's slopes at its quantile."""
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
 

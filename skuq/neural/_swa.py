@@ -47,7 +47,7 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Training at a constant rate after convergence, with the weights of each epoch."""
+    """Callback that continues training at a constant rate and stores the weights after each epoch."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
@@ -60,7 +60,7 @@ class TakeSnapshots(Callback):
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
-        if epoch == n_before:  # the first steps, scaled by small gradients, would be too long
+        if epoch == n_before:  # else small past gradients make Adam's steps too long
             net.optimizer_.state.clear()
         for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:

@@ -80,7 +80,7 @@ class StackedDropout(StackedModule):
         return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks; return weights, (S, H', H) after dropped units, and biases (H', 1) of each layer."""
+        """Draw networks; return each layer's weights, (S, H', H) if they follow dropout, and its biases."""
         weights, layers = self.weights, []
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]
@@ -101,7 +101,7 @@ class StackedDropout(StackedModule):
 
 
 class DropoutMLP(StackedDropout):
-    """Dropout at a given rate. The outputs are logits, or one mean and a learned noise variance."""
+    """Perceptrons with a given dropout rate; outputs are logits, or a mean and a learned noise variance."""
 
     def __init__(
         self,

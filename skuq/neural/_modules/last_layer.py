@@ -96,7 +96,7 @@ class LastLayerWeights:
         return rotated @ self.mean, np.square(rotated) @ self.variance
 
     def draws(self, features: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Return random functions at each row, shape (n, n_draws); equal for equal seeds."""
+        """Return the values of random functions at each row, (n, n_draws); equal seeds give equal values."""
         z = np.random.default_rng(seed).standard_normal((n_draws, len(self.mean)))
         return self._rotated(features) @ (self.mean + np.sqrt(self.variance) * z).T
 
@@ -142,7 +142,7 @@ class Evidence:
         return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
     def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Return the same prior with the noise of maximum likelihood on unseen rows, at least `noise`."""
+        """Return the same prior with the noise of maximum likelihood on held-out rows, at least ``noise``."""
         square = np.square(features @ self.rotation)
         rotated = features @ self.rotation
 

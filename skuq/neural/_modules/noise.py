@@ -41,7 +41,7 @@ def noise_variance(module: StackedModule) -> float:
 
 
 def minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
-    """Return the minimizer of a function of a positive number, by a logarithmic grid and refinement."""
+    """Return the positive number that minimizes ``cost``, by a logarithmic grid and a refinement."""
     if highest <= lowest:
         return lowest
     grid = np.linspace(np.log(lowest), np.log(highest), 60)

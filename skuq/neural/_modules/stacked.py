@@ -137,7 +137,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
             gradient.mul_(limit / norm.clamp_(min=limit))
 
     def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result, reused in each step so that it stays cached."""
+        """Return memory (M, rows, columns) for a result; each step reuses it, so that it stays cached."""
         key = name, rows, columns
         if key not in self._workspaces:
             self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)

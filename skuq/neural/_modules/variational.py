@@ -92,7 +92,7 @@ class VariationalModule(StackedModule):
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
         given = self.divergence.prior_variance
-        if given is None:  # with this prior variance, the quadratic terms are constant
+        if given is None:  # with the best prior variance, the quadratic terms are constant
             weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
         else:
             log_ratio = 0.5 * math.log(given) - weight_log_scale
@@ -103,7 +103,7 @@ class VariationalModule(StackedModule):
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the first member's last layer with one output; the bias is last."""
+        """Return the posterior of the first member's last layer, which has one output; the bias is last."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
@@ -208,7 +208,7 @@ class VariationalMLP(VariationalModule):
                 below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
                 if k >= n_certain:
                     weight_variance, _, relative_noise = self._deviations[k - n_certain]
-                    slope = slope * relative_noise  # twice the derivative by the variance of the unit
+                    slope = slope * relative_noise  # twice the gradient of the variance
                     self._backward_scales(k, slope)
                     if below is not None:
                         below.addcmul_(x, torch.bmm(weight_variance.transpose(1, 2), slope))

@@ -45,7 +45,7 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
 
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior(Posterior):
-    """One network with ``n_draws`` draws of dropout; each draw predicts mean and noise variance."""
+    """One network and ``n_draws`` draws of its dropped units; each draw predicts mean and noise variance."""
 
     n_draws: int
     seed: int
@@ -93,7 +93,7 @@ class DropoutPosterior(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class SampledPosterior(ConstantNoisePosterior):
-    """Networks that ``sample(module)`` draws from normal weights, or snapshots."""
+    """Networks that ``sample(module)`` returns: draws from normal weights, or snapshots."""
 
     sample: Callable[[StackedModule], StackedModule]
 
