@@ -40,10 +40,10 @@ _MIN_ROWS = 8
 """Least number of rows for a comparison of two models."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
-"""Smaller distances of the model of all rows are ignored; relative to the root mean squared residual."""
+"""Distance, as a share of the root mean squared residual, below which no warning is given."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Smaller distances are ignored; relative to the std of y. Models of data without noise differ by less."""
+"""Distance, as a share of the std of y, below which no warning is given, as for data without noise."""
 
 
 class Mismatch(NamedTuple):

@@ -20,7 +20,7 @@ def _random_states(estimator: Any) -> dict[str, Any]:
 
 
 def seed_everything(estimator: Any, seed: int) -> Any:
-    """Set each ``random_state`` of the estimator and of nested estimators to ``seed``, and return it."""
+    """Set every ``random_state``, also of nested estimators, to ``seed``, and return the estimator."""
     names = _random_states(estimator)
     return estimator.set_params(**dict.fromkeys(names, seed)) if names else estimator
 

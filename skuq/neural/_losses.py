@@ -37,7 +37,7 @@ def variance_of(raw: Tensor) -> Tensor:
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the log-likelihood loss times variance^beta, and its gradient with respect to the outputs."""
+    """Return the negative log-likelihood times variance^beta, and the gradient for the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y

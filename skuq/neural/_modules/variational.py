@@ -74,7 +74,7 @@ class VariationalModule(StackedModule):
         self.draw_by(seeds)
 
     def begin_epoch(self, fraction: float) -> None:
-        """Increase the weight of the prior gradually; at once, it dominates before the mean is learned."""
+        """Increase the weight of the prior gradually, because it would dominate at the start of training."""
         warm_up = self.divergence.warm_up
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
 
@@ -208,7 +208,7 @@ class VariationalMLP(VariationalModule):
                 below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
                 if k >= n_certain:
                     weight_variance, _, relative_noise = self._deviations[k - n_certain]
-                    slope = slope * relative_noise  # twice the gradient of the variance
+                    slope = slope * relative_noise  # 2 d(loss) / d(variance)
                     self._backward_scales(k, slope)
                     if below is not None:
                         below.addcmul_(x, torch.bmm(weight_variance.transpose(1, 2), slope))

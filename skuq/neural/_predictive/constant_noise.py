@@ -26,7 +26,7 @@ class ConstantNoisePosterior(Posterior):
 
     @abstractmethod
     def draw_latent(self, features: FloatArray) -> FloatArray:
-        """Return functions (n, S) of the standardized target, for standardized features."""
+        """Return S random functions of the standardized target at the standardized features, shape (n, S)."""
 
     @property
     def noise_std(self) -> float:

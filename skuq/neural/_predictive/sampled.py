@@ -86,7 +86,7 @@ class DropoutPosterior(Posterior):
         return Empirical(mean + calibration.factor * (loc - mean))
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield standardized means and variances by the drawn networks for blocks of rows, (b, S)."""
+        """Yield means and variances (b, S) of the standardized target by S networks, for blocks of b rows."""
         for output in drawn_outputs(self, X, self.n_draws, self.seed):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
