@@ -83,7 +83,7 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class LatentPrior:
-    """Prior of the latent values: normal constants, and processes whose amplitudes have gamma densities."""
+    """Prior of the latent values: normal constants, and processes with gamma-distributed amplitudes."""
 
     constants: FloatArray  # (latents,) standard deviations of the constants
     rates: FloatArray  # (latents,) rates of the gamma densities, about 1 / amplitude
@@ -169,7 +169,7 @@ class VariationalProcess:
         self.latents = latents
 
     def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
-        """Return the basis and the prior amplitude (latents, functions) at logarithmic parameters."""
+        """Return the basis and the prior amplitudes (latents, functions), given the log parameters."""
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
         amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)

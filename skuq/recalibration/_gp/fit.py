@@ -32,7 +32,7 @@ _MOST_ITERATIONS = 100
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|, at least a millionth of the usual size, so that exact predictions are finite."""
+    """Return log |z|, with |z| at least a millionth of its median, so that exact predictions are finite."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -48,7 +48,7 @@ class InputScaler:
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return the median of the means, and the common spread of means and noise as the scale."""
+        """Return a scaler with the median mean as center and the spread of means and noise as scale."""
         center = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
         return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
@@ -98,7 +98,7 @@ class FittedProcess:
         return self.process.predict(self.scaler.inputs(mean, std))
 
     def lengthscales(self) -> FloatArray:
-        """Return the lengthscales of predicted mean, in the units of y, and log standard deviation."""
+        """Return the lengthscales for the predicted mean, in the units of y, and for its log std."""
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:

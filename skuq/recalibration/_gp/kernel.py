@@ -94,7 +94,7 @@ class Basis:
 
     @cached_property
     def _factor_slopes(self) -> list[FloatArray]:
-        """P with dL = L P for each log lengthscale: half the lower triangle of L^-1 dK L^-T."""
+        """Matrices P with dL = L P, from the lower triangle of L^-1 dK L^-T, for each log lengthscale."""
         slopes = correlation_slopes(self.points, self.points, self.lengthscales)
         halves = [self._inverse @ slope @ self._inverse.T for slope in slopes]
         return [np.tril(half) - np.diag(half.diagonal() / 2) for half in halves]
