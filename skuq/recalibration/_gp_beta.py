@@ -26,7 +26,7 @@ _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4
 """Prior of latent scale and skew, from which the exponents follow, and of the shift in log odds."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
-"""Median of |log odds| of a uniform level."""
+"""Median of |log odds| of a level that is uniform on [0, 1]."""
 
 _LARGEST = 6.0
 """Limit of log a and log b, far above their usual values for standardized predictions."""
@@ -212,7 +212,7 @@ class GPBetaRecalibrator(GPRecalibrator):
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Standardize the predictions; return log levels of the targets, with atoms and ends spread out."""
+        """Standardize the predictions if needed; return log levels of the targets, with atoms spread out."""
         dist, y = spread.dist, spread.y
         overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
@@ -245,7 +245,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; the range for targets outside the support is the share of all such rows."""
+    """Return normal scores; targets outside the support get the outermost levels, by their share of rows."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

@@ -129,8 +129,8 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
-                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the predicted "
-                f"median is {dist[[row]].median()[0]:g}. The mean width of 90 % intervals is "
+                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the "
+                f"predicted median is {dist[[row]].median()[0]:g}. The mean width of 90 % intervals is "
                 f"{self.mean_width_:g}. Check the units of `y`."
             )
         ranks = ranked * (n + 1)

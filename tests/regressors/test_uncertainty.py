@@ -402,7 +402,7 @@ def test_bad_methods():
         UncertaintyRegressor(BayesianRidge(), method_params={"levels": [0.1]}).fit(X, y)
     with pytest.raises(TypeError, match="nonsense"):
         UncertaintyRegressor(LinearRegression(), method_params={"nonsense": 1}).fit(X, y)
-    with pytest.raises(ValueError, match="none is known for LinearRegression"):
+    with pytest.raises(ValueError, match="knows no quantile loss of LinearRegression"):
         UncertaintyRegressor(LinearRegression(), "quantile").fit(X, y)
 
 

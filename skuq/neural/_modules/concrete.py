@@ -50,7 +50,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Add the divergence of layer k to a sum (M,); the weights (M, H', H) multiply its units."""
+        """Return ``total`` (M,) plus layer k's divergence from the prior; ``weight`` multiplies its units."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))
