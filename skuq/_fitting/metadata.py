@@ -113,8 +113,8 @@ def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArra
     if keyword is None:
         raise ValueError(
             f"`sample_weight` is given, but `fit` of {type(estimator).__name__} does not accept weights. "
-            "Leave it out, use an estimator that accepts weights, or use BootstrapRegressor, which "
-            "resamples by weights."
+            "Leave `sample_weight` out, use an estimator that accepts weights, or use BootstrapRegressor, "
+            "which draws rows in proportion to the weights."
         )
     return {keyword: weight}
 
@@ -127,6 +127,6 @@ def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[st
     if keyword is None:
         raise ValueError(
             f"`sample_weight` is given, but `fit` of the `{name}` {type(estimator).__name__} does not accept "
-            "weights. Leave it out or use an estimator that accepts weights."
+            "weights. Leave `sample_weight` out, or use an estimator that accepts weights."
         )
     return {"sample_weight" if routing_enabled() else keyword: weight}

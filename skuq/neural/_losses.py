@@ -137,9 +137,10 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. Near a good fit, this score is the sharpest. Networks become over-confident by
-    this score on targets that are not standardized, and after long training. The estimators of this module
-    therefore standardize the target and select an epoch.
+    The smaller the better. If the noise is normal, no other score gives more accurate estimates from many
+    rows (maximum likelihood). With this score, networks become over-confident on targets that are not
+    standardized, and after long training. The estimators of this module therefore standardize the target and
+    select an epoch.
 
     See Also
     --------
@@ -247,8 +248,7 @@ class CRPSLoss(_ScaleLoss):
 
     See Also
     --------
-    CheckLoss : Quantile form on a grid of levels.
-    NLLLoss : Sharper for normal noise.
+    CheckLoss : Quantile form on a grid of levels. NLLLoss : More accurate for normal noise.
 
     Examples
     --------

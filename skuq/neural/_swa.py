@@ -278,8 +278,8 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must let the training run to its end, where the snapshots are taken, but it "
-                f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+                "`callbacks` must let the training run to its end, where the snapshots are taken, but the "
+                f"training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out

@@ -97,11 +97,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
 
     The intervals are often too long, as the paper notes, since :math:`\hat\sigma_\omega^2` is the variance of
-    one member rather than of their mean. On 21 data sets, 90 % intervals of a default forest cover 97 %.
-    A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is about as
-    large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors, which is
-    :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects this;
-    `ForestDistributionRegressor` needs no correction.
+    one member rather than of the mean of the members. On 21 data sets, 90 % intervals of a default forest
+    cover 97 %. A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is
+    about as large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors,
+    which is :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects
+    this; `ForestDistributionRegressor` needs no correction.
 
     "heteroscedastic" fits a model of :math:`\log |y - \hat f|` and shrinks it as `ResidualRegressor` does.
     Equation 9 sets the mean noise variance.
@@ -118,9 +118,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     `fit_transform` uses the k out-of-bag members of each row. It adds :math:`\hat\sigma_\omega^2 (1/k - 1/M)`
     to the variance, since a mean of k members is less certain than a mean of M. Rows with fewer than two
     out-of-bag members need a second set of members that is fitted without these rows. With ``noise=None``,
-    rows whose out-of-bag members agree and are wrong need it too. Such rows are rare with 50 members, and a
-    few rows are such rows with 10 members. Without such rows, `fit_transform` costs no more than `fit`. A
-    forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
+    rows whose out-of-bag members agree on a wrong value need the second set too. With 50 members, rows that
+    need it are rare; with 10 members, there are a few. If there are none, `fit_transform` costs no more than
+    `fit`. A forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
 
     A noise estimate from fewer than 12 rows gives a `SmallSampleWarning`.
 

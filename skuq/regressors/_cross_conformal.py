@@ -28,7 +28,7 @@ CROSS_METHODS = {
     "jackknife+": {"block_size"},
     "jackknife+ab": {"cv", "n_estimators", "aggregate", "block_size"},
 }
-"""Parameters that apply to each method only, by method."""
+"""Parameters of each method that do not apply to all methods."""
 
 
 class CrossConformalRegressor(BaseConformalRegressor):
@@ -52,7 +52,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of "cv+": None is 5, an int k is ``KFold(k, shuffle=True)``; splitters may be time-ordered or
-        repeated. With "jackknife+ab", pairs of a resample and its left-out rows; None draws
+        repeated. With "jackknife+ab", ``cv`` gives pairs of a resample and its left-out rows; None draws
         ``n_estimators`` resamples. Not with "jackknife+".
     n_estimators : int or None, default=None
         Number of resamples of "jackknife+ab", 50 if None. Not with ``cv``.

@@ -110,8 +110,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
     variance between trees is therefore shrunk towards its mean over out-of-bag rows, in proportion to the
     noise. The result is the expectation given a positive ratio. With many trees it equals the published
-    formula; with 100 trees it is nearly the variance between trees times a constant. The correction of the
-    mean is not included.
+    formula; with 100 trees it is nearly the variance between trees times a constant. This variance does not
+    include the uncertainty of the correction of the mean.
 
     The estimate is too small for fully grown trees, which are not smooth functions of the bootstrap counts.
     For the bagged nearest neighbor it is half of the variance over training sets. Use ``min_samples_leaf`` of

@@ -131,7 +131,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Remove each row by a rank-one update of the hat matrix and the residual sum of squares."""
+        """Return leave-one-out distributions; rank-one updates remove each row from the fit."""
         self._fit(data, progress)
         weight = data.repetitions
         standardized = self._standardize(data.X)
@@ -155,7 +155,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if kept.min() < 1e-10:
             row = int(np.argmin(kept))
             raise ValueError(
-                f"`X` must determine all coefficients if any one row is left out, but row {row} has leverage 1: "
+                f"`X` must determine all coefficients if a row is left out, but row {row} has leverage 1: "
                 "without this row, one coefficient is not determined. Drop the row, drop the column that is "
                 "nonzero only in this row, or use a regularized model in UncertaintyRegressor."
             )

@@ -62,7 +62,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         return np.column_stack([self._linear(X), self.boosting_.predict(X)])
 
     def _in_units(self, X: FloatArray) -> FloatArray:
-        """Return X divided by the largest values, so that squares are finite; 0 in empty columns."""
+        """Return X divided by the largest value of each column, so that squares are finite; 0 if empty."""
         scaled = X / self.largest_
         return np.where(self.empty_, 0.0, scaled) if self.empty_.any() else scaled
 

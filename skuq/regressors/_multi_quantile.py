@@ -79,10 +79,9 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
-    increases the pinball loss [1]_.
-    The distribution function is linear between the levels and has exponential tails beyond them; see
-    `Quantiles`. The point prediction is the mean of this distribution. The level set in ``estimator`` is
-    ignored.
+    increases the pinball loss [1]_. The distribution function is linear between the levels and has
+    exponential tails beyond them; see `Quantiles`. The point prediction is the mean of this distribution. The
+    level set in ``estimator`` is ignored.
 
     Put containers other than a Pipeline outside. Use
     ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, since a decreasing transformation

@@ -167,7 +167,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # such as folds in time order
+        if not folds.is_partition(len(data)):  # for example, folds in time order
             warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
             return True
         warn_of_mismatch(

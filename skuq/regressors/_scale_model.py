@@ -59,7 +59,7 @@ class MeanOfModels:
 class ScaleModel:
     """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the training range."""
 
-    model: Any  # model of log residuals; None if its slope is 0
+    model: Any  # None for the default model with a slope of 0
     intercept: float
     slope: float  # if 0, all rows have one scale
     unit: float  # in the units of y

@@ -111,9 +111,9 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     regression [2]_, in float64, on X and y standardized by their (weighted) mean and standard deviation.
     Columns without variance are ignored. A constant y gives point masses.
 
-    The process is over-confident if its assumptions fail, or if the rows are few for the number of length
-    scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales and
-    89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
+    The process is over-confident if its assumptions do not hold, or if there are few rows for the number of
+    length scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
+    and 89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
     `RecalibratedRegressor`, since the posterior is approximate.
 
     `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of

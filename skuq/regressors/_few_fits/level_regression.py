@@ -15,7 +15,7 @@ _PENALTY = 10.0
 """Penalty of squared slopes, in units of the loss of one row."""
 
 _BANDWIDTH = 0.05
-"""Width of the interval in which the pinball loss is smoothed, in units of the regression."""
+"""Half-width of the interval in which the pinball loss is smoothed, in units of the regression."""
 
 _LEAST_UNIT = 0.25
 """Least unit, as a share of the mean 90 % width; normal distributions have a mean error of 0.24 widths."""
