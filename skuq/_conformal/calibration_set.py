@@ -150,7 +150,7 @@ def check_weight(weight: FloatArray) -> FloatArray:
     """Return the weights of calibration rows; raise if all are 0."""
     if not weight.sum() > 0:
         raise ValueError(
-            "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 for "
-            "all calibration rows. Pass positive weights."
+            "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "
+            "for all calibration rows. Pass positive weights."
         )
     return weight

@@ -41,8 +41,8 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows of positive weight for training, but they are all test rows of "
-            "its first split."
+            "`validation_size` must leave rows of positive weight for training, but all of them are test "
+            "rows of its first split."
         )
     return held_out
 
