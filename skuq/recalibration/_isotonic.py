@@ -94,7 +94,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
     of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is their standard deviation. The scores are first
-    shrunk towards their mean to compensate the variance of the kernel, so that a straight map stays straight.
+    shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays straight.
     ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the estimate differs
     from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at levels that it
     maps between 1 / (n + 1) and n / (n + 1).

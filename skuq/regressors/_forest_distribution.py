@@ -60,7 +60,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
         Factor of the distances from the median. With this factor, 90 % intervals cover 90 % of the out-of-bag
-        rows. With few rows, the factor is shrunk towards 1.
+        rows. With few rows, the factor is shrunk toward 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -108,7 +108,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     with :math:`N_{bi}` the number of times that tree b has drawn row i. The estimate is noisy with few trees
     and may be negative. The correction removes its bias but not its variance, which is of the order of
     :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
-    variance between trees is therefore shrunk towards its mean over out-of-bag rows, in proportion to the
+    variance between trees is therefore shrunk toward its mean over out-of-bag rows, in proportion to the
     noise. The result is the expectation given a positive ratio. With many trees it equals the published
     formula; with 100 trees it is nearly the variance between trees times a constant. This variance does not
     include the uncertainty of the correction of the mean.

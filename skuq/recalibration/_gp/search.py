@@ -57,7 +57,7 @@ def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatAr
 def elbo_gradient(state: State) -> FloatArray:
     sums, process = state.sums, state.process
     # All coefficients except the constant are proportional to the amplitude. With respect to the log
-    # amplitude, the derivative of the means is `mean`, and the derivative of the covariance is 2
+    # amplitude, the derivative of the means is `mean`, and the derivative of the covariance is twice
     # `covariance`. `curvature` is -2 times the gradient for the covariance.
     by_mean = (sums.slope * process.coefficients)[:, 1:].sum(axis=1)
     by_covariance = (sums.curvature * process.covariance).sum(axis=(2, 3))[:, 1:].sum(axis=1)

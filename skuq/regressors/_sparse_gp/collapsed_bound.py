@@ -56,7 +56,7 @@ def check_gpytorch(caller: str) -> None:
 
 @contextmanager
 def torch_threads(limit: int | None) -> Iterator[None]:
-    """Set the number of torch threads in the context, and restore it afterwards; None changes nothing."""
+    """Set the number of torch threads in the context, and restore it afterward; None changes nothing."""
     import torch
 
     before = torch.get_num_threads()
