@@ -494,7 +494,7 @@ def test_a_kernel_that_does_not_fit_raises():
 
     for max_iter in (0, 5):
         with (
-            pytest.raises(ValueError, match="`kernel` must give a finite covariance"),
+            pytest.raises(ValueError, match="`kernel` must give a finite, positive"),
             gpytorch.settings.cholesky_max_tries(1),
         ):
             SparseGaussianProcessRegressor(5, Negative(), max_iter=max_iter).fit(X, y)
