@@ -18,7 +18,7 @@ _MOST_OUTSIDE = 0.1
 """Share of rows with y outside the support, above which recalibrated 90 % intervals cannot cover 90 %."""
 
 _ROUNDINGS = 3
-"""Number of roundings between y, its score and a bound."""
+"""Number of operations that round, from y through its score to a bound."""
 
 
 class Residuals(NamedTuple):

@@ -33,7 +33,7 @@ def fit_split_sets(
     allow_empty: bool,
     verbose: int,
 ) -> SplitSets:
-    """Fit a classifier to the training rows and calibrate it on the test rows; None only calibrates."""
+    """Fit a classifier to training rows and calibrate it on test rows; without a split, only calibrate it."""
     model, calibrating, proba = fit_held_out(estimator, data, split, class_proba, verbose=verbose)
     classes = classes_of(model.estimator, proba)
     labels, counts = data.y[calibrating], data.repetitions[calibrating] > 0

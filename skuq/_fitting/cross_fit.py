@@ -1,6 +1,7 @@
 """Cross-fitting: fitted clones, their test rows, and their predictions.
 
-``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use it.
+``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use
+cross-fitting.
 """
 
 from __future__ import annotations

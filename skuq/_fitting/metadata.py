@@ -17,9 +17,9 @@ from skuq.prediction._child import child_of
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Return the keyword for sample weights in the estimator's ``fit``, or None without support.
+    """Return the keyword for sample weights in the estimator's ``fit``, or None if there is none.
 
-    The keyword of a Pipeline is ``<step>__sample_weight`` with its last step.
+    The keyword of a Pipeline is ``<step>__sample_weight``, with the name of its last step.
     """
     if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
@@ -32,7 +32,7 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def splitter_of(estimator: Any) -> Any:
-    """Return the splitter of an estimator's ``cv``, for its metadata requests only."""
+    """Return the splitter in an estimator's ``cv``; only its metadata requests are used."""
     cv = getattr(estimator, "cv", None)
     return cv if hasattr(cv, "split") else KFold()
 

@@ -43,16 +43,16 @@ _MIN_SHARE_OF_ERRORS = 0.1
 """Distance, as a share of the root mean squared residual, below which no warning is given."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Distance, as a share of the std of y, below which no warning is given, as for data without noise."""
+"""Distance, as a share of the std of y, below which no warning is given (for data without noise)."""
 
 
 class Mismatch(NamedTuple):
     """Root mean squared differences between predictions for the same training rows, in the units of y."""
 
     refit: float
-    """Between the model of all rows and the folds' models."""
+    """Difference between the model of all rows and the folds' models."""
     folds: float
-    """Between the folds' models."""
+    """Difference between the folds' models."""
 
 
 def find_mismatch(

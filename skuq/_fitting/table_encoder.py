@@ -38,8 +38,9 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
-    Strings become numbers of categories in an array ("codes"), pandas columns of type category ("categories")
-    or indicator columns ("numbers"). "numbers" also replaces missing values by medians, with indicators.
+    Strings become integer codes in an array ("codes"), pandas columns of type category ("categories") or
+    indicator columns ("numbers"). "numbers" also replaces missing values by medians and adds indicator
+    columns for them.
     """
 
     def __init__(self, encoding: Encoding = "codes") -> None:

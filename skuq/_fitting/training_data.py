@@ -46,7 +46,7 @@ class TrainingData:
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
-        Arguments of the wrapped estimator's ``fit``, and its weights by keyword.
+        Arguments of the wrapped estimator's ``fit``, and its weights as keyword arguments.
     groups : array-like of shape (n,) or None
         Argument of the splitter.
     metadata : dict
@@ -165,7 +165,7 @@ def read_training(
     """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient.
 
     The owner gets ``n_features_in_`` and ``feature_names_in_``. ``caller`` is "fit" or "fit_transform".
-    ``route_weight`` is False if rows are resampled by the weights.
+    ``route_weight`` is False if rows are drawn by weight.
     """
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)

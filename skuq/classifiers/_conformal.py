@@ -310,7 +310,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
         check_groups_need_cv(self.cv, fit_params)
         weight = check_sample_weight(sample_weight, n)
-        effective_rows(weight, n)  # ranks need repetitions, so relative weights raise
+        effective_rows(weight, n)  # ranks count repetitions, so relative weights raise
         params, weight_params, groups = split_metadata(self, "fit", weight, fit_params)
         return TrainingData(X, labels, weight, params, weight_params, groups)
 

@@ -216,7 +216,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         return self._outputs(X)[:, 0]
 
     def _has_variance(self) -> bool:
-        """Return whether the network predicts a variance, as is assumed for criteria of the user."""
+        """Return whether the network predicts a variance; assume so for a criterion of the user."""
         loss = getattr(self, "criterion__loss", "nll")
         if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
             return True

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: snapshots of one network along further training at a constant rate."""
+"""Stochastic weight averaging: snapshots of one network while its training continues at a constant rate."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """One network and its snapshots along further training at a constant rate: a cheap ensemble.
+    """Cheap ensemble: snapshots of one network while its training continues at a constant rate.
 
     The regressor estimates the error of a prediction. It costs little more than the training of one plain
     network. Stochastic weight averaging (SWA) visits weights that fit about equally well. The noise is the

@@ -31,8 +31,8 @@ _FAR_OUT = 5.0
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
 
-Measured on nine processes at n from 20 to 10 000; Silverman's 1.06 is better for straight maps and worse for
-bent maps.
+Measured on nine processes at n from 20 to 10 000; Silverman's factor 1.06 is better for linear maps and worse
+for nonlinear maps.
 """
 
 

@@ -311,7 +311,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise_model(
         self, data: TrainingData, usable_rows: IntArray, mean: FloatArray, seed: int
     ) -> FloatArray:
-        """Fit the noise model, scaled by equation 9; return the out-of-fold noise scale of all rows."""
+        """Fit the noise model, whose mean variance follows equation 9; return the out-of-fold scale."""
         rows = data.take(usable_rows)
         estimator = self.noise_estimator
         if estimator is not None:

@@ -94,7 +94,7 @@ def weighted_mean(both: FloatArray, linear_share: float) -> FloatArray:
 
 
 def best_linear_share(both: FloatArray, target: FloatArray, weight: FloatArray | None) -> float:
-    """Return the share of the linear model with which the shrunk mean has the least squared error."""
+    """Return the share of the linear model that minimizes the squared error of the shrunk mean."""
     root = np.ones(len(target)) if weight is None else np.sqrt(weight)
     centered = root[:, np.newaxis] * (both - np.average(both, axis=0, weights=weight))
     factors, _ = nnls(centered, root * (target - np.average(target, weights=weight)))

@@ -40,7 +40,7 @@ class MemberPredictions:
         return count
 
     def mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation over members, with divisor count - 1 (algorithm 1)."""
+        """Return mean and standard deviation over members; the variance has the divisor count - 1."""
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)

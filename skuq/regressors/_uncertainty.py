@@ -97,7 +97,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     ``calibration=None``)
     "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
     "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, unless
-                    ``cv`` is a splitter, which may keep groups together or time in order
+                    ``cv`` is a splitter, which may keep groups together or respect time order
     "residual"      all others. Also a forest in a Pipeline, because the other steps may use the
                     target (`ForestDistributionRegressor` can replace the forest), or in a search
                     (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``
@@ -109,7 +109,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     treat their estimated variances as known. If the assumptions do not hold, such as one variance for all
     rows, the posterior is miscalibrated: use ``method="recalibrated"`` or "residual".
 
-    A distribution fitted to the training rows is too narrow on new ones. "recalibrated" corrects it by
+    A distribution fitted to the training rows is too narrow on new rows. "recalibrated" corrects it by
     out-of-fold predictions. `~skuq.recalibration.QuantileShiftRecalibrator` shifts quantiles level by level
     and fits their tails to these rows. The width of any other distribution is multiplied by one factor, so
     that 90 % intervals contain 90 % of these rows. If no such factor exists,

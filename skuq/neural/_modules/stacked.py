@@ -119,7 +119,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient into ``flat.grad``; ``gradient`` is the derivative by ``output``, (B, M, k)."""
+        """Write the gradient into ``flat.grad``; ``gradient`` (B, M, k) is the gradient of ``output``."""
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
@@ -201,7 +201,7 @@ def dense_blocks(
 
 
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons, by batched matrix products."""
+    """M multilayer perceptrons, evaluated by batched matrix products."""
 
     def __init__(
         self,

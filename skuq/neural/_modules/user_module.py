@@ -143,7 +143,7 @@ def headed(
 
 
 def _mangled(name: str) -> str:
-    """Replace dots, which names of buffers must not contain."""
+    """Return the name without dots, which names of buffers must not contain."""
     return "buffer_" + name.replace(".", "__")
 
 

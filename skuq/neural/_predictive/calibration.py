@@ -1,4 +1,4 @@
-"""Scale and tails of a predictive distribution, estimated from rows outside the training."""
+"""Scale and tails of a predictive distribution, estimated from rows that are not trained on."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class NetworkPosterior(EnsemblePosterior):
 
 @dataclass(frozen=True, eq=False)
 class BootstrapPosterior(EnsemblePosterior):
-    """Networks without a variance, and one noise for all rows (Heskes, 1996)."""
+    """Networks that predict no variance, with one noise variance for all rows (Heskes, 1996)."""
 
     ci_scale: str = "member"
     noise_std: float = 0.0

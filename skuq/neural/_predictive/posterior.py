@@ -49,7 +49,7 @@ class Posterior(TrainedNetworks, ABC):
 
     @property
     def calibrates_tails(self) -> bool:
-        """Whether calibration also estimates the tails; False for samples of members, which have tails."""
+        """Whether calibration also estimates the tails; False if a sample of members gives the tails."""
         return True
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:

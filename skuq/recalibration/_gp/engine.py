@@ -138,10 +138,10 @@ class Sums:
     """Sums over rows of the expected log-likelihood and of its derivatives."""
 
     value: float
-    slope: FloatArray  # (latents, functions) for the means of the coefficients
-    curvature: FloatArray  # (latents, functions, latents, functions) for their covariance, times -2
-    spread: FloatArray  # (latents,) for the variance, times twice the unexplained variance
-    lengths: FloatArray  # (inputs,) for the log lengthscales, if requested
+    slope: FloatArray  # gradient for the means of the coefficients, (latents, functions)
+    curvature: FloatArray  # -2 times the gradient for the covariance of the coefficients
+    spread: FloatArray  # gradient for the variance times twice the unexplained variance
+    lengths: FloatArray  # gradient for the log lengthscales, (inputs,), if requested
 
 
 @dataclass(frozen=True)

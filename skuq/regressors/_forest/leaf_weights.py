@@ -108,7 +108,7 @@ def _inverse(total: FloatArray) -> FloatArray:
 
 
 def _normalized(weights: Any) -> Any:
-    """Scale the rows to sum to 1; rows without weights get equal weights."""
+    """Divide each row of weights by its sum; rows without weights get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))
     if (total > 0).all():

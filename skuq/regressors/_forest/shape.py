@@ -59,7 +59,7 @@ class ForestShape:
     def stretched(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the factor for which 90 % intervals cover 90 % of the rows."""
+        """Return the shape whose factor makes 90 % intervals cover 90 % of the rows."""
         tail = (1 - DEFAULT_COVERAGE) / 2
         quantiles = self.quantiles(loc, scale, leaf)
         low, middle, high = (

@@ -76,7 +76,7 @@ def fit_conditional_shape(
     clusters: Any = None,
     guard: bool,
 ) -> tuple[ConditionalShape, FloatArray] | None:
-    """Return the conditional shape and its out-of-fold probabilities, or None if it has no skill."""
+    """Return the conditional shape and its out-of-fold probabilities; None without enough rows or skill."""
     counted = np.ones(len(level)) if weight is None else weight
     folds = [fold for fold in folds if np.count_nonzero(counted[fold[0]]) >= 2]
     if counted.sum() < _FEWEST_ROWS or not folds:
