@@ -84,7 +84,7 @@ class WeightedRanks:
         return _value_at(self.values, self.cumulative, target, np.inf)
 
     def quantile_from_top(self, target: FloatArray | float) -> FloatArray:
-        """Return the largest value such that the weight from it upwards is at least ``target``, or -inf."""
+        """Return the largest value such that the weight from it upward is at least ``target``, or -inf."""
         return _value_at(self.values[::-1], self._cumulative_from_top, target, -np.inf)
 
     @property

@@ -69,7 +69,7 @@ def test_21_data_sets(real_data):
     assert claims(
         UncertaintyRegressor,
         f'the CRPS of "forest" is {ratio:.2f} relative to "residual" (geometric mean), '
-        f"for one fit instead of {residual['fits']:.1f}",
+        f"with one fit instead of {residual['fits']:.1f}",
     )
     fitted, shifted = number["quantile boosting as fitted (LightGBM)"], number["quantile boosting (LightGBM)"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
@@ -120,7 +120,7 @@ def test_few_rows():
     coverage = [float(cell.split()[0]) for row in cells for cell in row[2:]]  # from 12 rows on
     assert claims(
         UncertaintyRegressor,
-        'From 12 rows on, 90 % intervals of "forest" and "residual" cover '
+        'With 12 rows or more, 90 % intervals of "forest" and "residual" cover '
         f"{100 * min(coverage):.0f} to {100 * max(coverage):.0f} %",
     )
 

@@ -7,9 +7,9 @@ intervals using uncertainty characteristics curves", 2023. The figure compares t
 network, which is trained on data with a gap in [-1, 1] and sampled by Hamiltonian Monte Carlo, with intervals
 of constant width. The paper publishes neither data nor network, so both have a design of their own here.
 
-The network has one layer of 20 units and is sampled by the No-U-Turn Sampler of pyro (``pip install
-pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forecasts. In addition, Gaussian
-processes, whose posterior is exact, are evaluated on 200 functions drawn from their prior.
+The network has one layer of 20 units and is sampled by the No-U-Turn Sampler of pyro
+(``pip install pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forecasts. In
+addition, Gaussian processes, whose posterior is exact, are evaluated on 200 functions drawn from their prior.
 
     python navratil_2023_posterior.py                                    # forecasts of the file: a second
     python navratil_2023_posterior.py --full --out posterior.csv         # samples again: five minutes

@@ -124,7 +124,7 @@ def isotonic_of_netcal(dist: Normal, y: np.ndarray, n_points: int = 512) -> Norm
     """Return the moments that netcal computes after isotonic regression of the PIT values.
 
     The distribution function starts at the smallest and ends at the second largest PIT value of the n rows.
-    A probability of 2 / n is lost, so the mean moves towards 0 and the variance depends on the origin of y.
+    A probability of 2 / n is lost, so the mean moves toward 0 and the variance depends on the origin of y.
     """
     score = np.sort((y - dist.mean()) / dist.std())
     z = np.linspace(score[0], score[-2], n_points)

@@ -1,1 +1,1 @@
-"""Conformal prediction: calibration scores, their quantiles, intervals and sets, without public names."""
+"""Private parts of conformal prediction: scores, quantiles of scores, intervals and sets."""

@@ -20,14 +20,14 @@ from skuq._typing import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Ranks of m rows among the calibration rows at the time of their prediction."""
+    """Ranks of m observed rows among the rows that calibrated their prediction."""
 
     exceeded_weight: FloatArray  # weight of the calibration scores that each row exceeds; shape (m,)
     total: FloatArray  # weight of all calibration scores and of the row itself; shape (m,)
     repetitions: FloatArray  # number of repetitions of each row; shape (m,)
 
     def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
-        """Return whether each row is outside the interval of this miscoverage (conformal p-value)."""
+        """Return the mask of the rows outside the interval with this miscoverage."""
         if miscoverage <= 0:  # infinite interval
             return np.zeros(self.exceeded_weight.shape, dtype=bool)
         if miscoverage >= 1:  # empty interval
@@ -37,14 +37,15 @@ class Observed:
 
 
 class AdaptiveCalibration:
-    r"""Calibration set that grows by observed rows, and the adapted miscoverage.
+    r"""Calibration set to which observed rows are added, and the miscoverage adapted to earlier misses.
 
-    For a nominal miscoverage :math:`\alpha` the miscoverage :math:`\alpha_t` of the next interval is
+    For a nominal miscoverage :math:`\alpha`, the miscoverage :math:`\alpha_t` of interval t is
 
     .. math:: \alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t), \quad \alpha_1 = \alpha
 
-    (eq. 2 of the paper), with :math:`\mathrm{err}_t` 1 if row t was missed, else 0. Rows that were predicted
-    together have the same :math:`\alpha_t`. The calibration set exists after the first call of `extend`.
+    (eq. 2 of the paper), where :math:`\mathrm{err}_t` is 1 if the target of row t is outside its interval and
+    0 otherwise. All rows that are observed in one batch have the same :math:`\alpha_t`. ``calibration_set``
+    is set by the first call of `extend`.
     """
 
     calibration_set: CalibrationSet
@@ -64,12 +65,12 @@ class AdaptiveCalibration:
         self._levels: dict[float, tuple[int, float]] = {}
 
     def extend(self, parts: Sequence[PredictedRows]) -> None:
-        """Rank the new ``parts`` among the earlier rows and add them; an invalid part changes nothing."""
+        """Add the new parts, and rank their rows among the earlier rows; an invalid part is not added."""
         for part in parts[self._n_parts :]:
             new, observed = self._scored(part), []
             if self._n_parts:
                 observed = [self._observe(part)]
-                # the window applies only after rows were observed
+                # `fit` gives the first part; `window` drops rows only when later parts are added
                 new = self.calibration_set.followed_by(new, self._window)
             new.check()
             self.calibration_set = new
@@ -79,7 +80,7 @@ class AdaptiveCalibration:
     def miscoverage(self, coverage: float) -> float:
         r"""Return :math:`\alpha_t` after all observed rows; it may lie outside [0, 1] by up to one step."""
         nominal = 1 - coverage
-        # continue from the last request, so that each observed row is used once
+        # continue from the last call, so that each observed row changes the miscoverage once
         n_done, level = self._levels.get(coverage, (0, nominal))
         for rows in self._observed[n_done:]:
             misses = float(rows.repetitions @ rows.missed(level, self._score.symmetric))

@@ -25,14 +25,14 @@ class ConformalStrategy(Protocol):
         """Return point predictions, shape (n,)."""
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the guaranteed intervals, shape (n, 2, k)."""
+        """Return the intervals that carry the coverage guarantee, shape (n, 2, k)."""
 
     def dist(self, X: Any) -> Distribution:
         """Return the predictive distributions."""
 
 
 class BaseConformalRegressor(BaseUncertaintyRegressor):
-    """Base class of regressors whose `_fit` sets the strategy ``_conformal``."""
+    """Base class of the conformal regressors; `_fit` of a subclass must set ``_conformal``."""
 
     _conformal: ConformalStrategy
 
@@ -55,8 +55,8 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
-            ``bounds[:, 0]`` is the lower bound; in the units of y. Bounds are infinite, with a
-            `SmallSampleWarning`, if the coverage needs more calibration rows.
+            ``bounds[:, 0]`` is the lower bound; in the units of y. If the coverage needs more calibration
+            rows, the bounds are infinite and a `SmallSampleWarning` is issued.
         """
         self._check_new(X)
         checked = check_coverage(coverage)

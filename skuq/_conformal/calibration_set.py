@@ -19,7 +19,7 @@ from skuq.distributions import Distribution
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows that were predicted together, by a model fitted on other rows; y is empty before observation."""
+    """Rows predicted in one call by a model fitted to other rows; ``y`` is empty until it is observed."""
 
     prediction: Any
     y: FloatArray
@@ -30,7 +30,7 @@ class PredictedRows(WeightedRows):
 class CalibrationScores:
     """Scores, weights and groups of k calibration rows, in the order of their observation.
 
-    The weight of a row is repetitions times density ratio.
+    The weight of a row is its number of repetitions times its density ratio.
     """
 
     scores: FloatArray  # shape (1, k) for both bounds, or (2, k) for the lower and the upper bound
@@ -41,7 +41,7 @@ class CalibrationScores:
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
-        """Return the latest ``window`` rows of both sets; all rows if None."""
+        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
         latest = slice(None if window is None else -window, None)
         labels = self.labels
         if labels is not None and later.labels is not None:
@@ -68,7 +68,7 @@ class CalibrationScores:
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Mondrian categories of the rows; raise if one is too small. None without groups."""
+        """Mondrian categories of the rows, or None without groups; raise if a category has too few rows."""
         return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
 
     def check(self) -> None:
@@ -76,7 +76,7 @@ class CalibrationScores:
         _ = self.weight, self.groups
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group and the ranks of its scores, lower bound first."""
+        """Yield, for each group, its new rows and the ranks of its calibration scores, lower bound first."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
         for number, new, calibrating in parts:
@@ -85,19 +85,19 @@ class CalibrationScores:
                 self._ranks_of_groups[number] = tuple(
                     WeightedRanks(scores[calibrating], weight) for scores in self.scores
                 )
-            # one label for all rows is looked up once
+            # labels of shape (1,) hold for all new rows
             one_group = labels is not None and len(labels) == 1
             yield slice(None) if one_group else new, self._ranks_of_groups[number]
 
     # ------------------------------------------------------------------------------ new rows
 
     def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
-        r"""Return the score quantiles of new rows for a coverage, shape (1, n) or (2, n) as the scores.
+        r"""Return the score quantile of each new row, shape (1, n) or (2, n) for one or two scores per row.
 
-        The quantile is the smallest score at which the cumulative weight of the row's group is at least
-        :math:`p (W + w_*)`, or +inf if no score is large enough (Tibshirani et al. 2019, eq. 7). W is the
-        weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or (1 + coverage) / 2
-        for each of two scores.
+        The quantile is the smallest score s such that the scores of the row's group up to s have a weight of
+        at least :math:`p (W + w_*)`, or +inf if there is no such score (Tibshirani et al. 2019, eq. 7). W is
+        the weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or
+        ``(1 + coverage) / 2`` if each bound has its own score.
         """
         quantile = np.full((len(self.scores), rows.n), np.inf)
         level = score_level(coverage, symmetric=len(self.scores) == 1)
@@ -133,7 +133,7 @@ class CalibrationSet(CalibrationScores):
         return weight
 
     def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
-        """Return the conformal predictive distributions; the band must be a point."""
+        """Return the conformal predictive distributions; both bounds of the band must be equal."""
         return grouped_dist(
             self.groups,
             rows.labels,
@@ -150,7 +150,7 @@ def check_weight(weight: FloatArray) -> FloatArray:
     """Return the weights of calibration rows; raise if all are 0."""
     if not weight.sum() > 0:
         raise ValueError(
-            "calibration rows must have some weight, but `sample_weight` times `density_ratio` is 0 for all "
-            "calibration rows. Pass positive weights."
+            "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "
+            "for all calibration rows. Pass positive weights."
         )
     return weight

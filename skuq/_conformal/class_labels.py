@@ -1,4 +1,4 @@
-"""Classes of fitted classifiers, labels without training rows, and empty sets."""
+"""Classes of fitted classifiers, labels that are not among the training rows, and empty sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq.prediction._child import name_of
 
 
 def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
-    """Return the class of each column of a fitted classifier's probabilities."""
+    """Return the classes of a fitted classifier, one per column of its probabilities."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise TypeError(
@@ -31,7 +31,7 @@ def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
 
 
 def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, estimator: Any) -> None:
-    """Raise if the classifier was trained on none of the calibration labels."""
+    """Raise if no calibration row has a label that the classifier was trained on."""
     if not is_known.size or is_known.any():
         return
     label = labels[:1].tolist()[0]
@@ -47,7 +47,7 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
-    """Warn that a coverage cannot be reached because of labels without training rows."""
+    """Warn that sets contain all classes because calibration labels are not among the training rows."""
     warn_user(
         f"sets contain all classes at the coverage {100 * coverage:g} %, because {unknown:g} of {n:g} "
         "calibration rows have labels without training rows. Use a lower coverage, or train on rows of more "
@@ -57,7 +57,7 @@ def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
 
 
 def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
-    """Add the most probable class to empty sets, shape (n, K, k); ``proba`` is called only if needed."""
+    """Add the most probable class to empty sets (n, K, k); ``proba`` is called only if a set is empty."""
     empty = ~sets.any(axis=1)
     if empty.any():
         row, level = np.nonzero(empty)

@@ -12,11 +12,11 @@ from skuq._validation import check_integer, check_number, check_option
 
 
 class ClassScore(Protocol):
-    """Score of each class of a row; the classes with the smallest scores are in the set."""
+    """Nonconformity score of each class; a prediction set contains the classes with small scores."""
 
     @property
     def randomized(self) -> bool:
-        """Whether the score depends on a random number of the row."""
+        """Whether the score uses one random number per row."""
 
     def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
         """Return scores (n, K) from probabilities (n, K) and, if randomized, uniform numbers (n,)."""
@@ -35,10 +35,10 @@ class LACScore:
 
 @dataclass(frozen=True)
 class APSScore:
-    """Probability of the classes ranked above a class (Romano, Sesia and Candès 2020).
+    """Total probability of the classes that are more probable than a class (Romano, Sesia and Candès 2020).
 
-    If randomized, a uniform share of the class's own probability is added. The penalty of RAPS is added for
-    each rank beyond ``k_reg`` (Angelopoulos, Bates, Jordan and Malik 2021).
+    If randomized, a share of the class's own probability is added; the share is uniform on [0, 1]. The
+    penalty of RAPS is added for each rank beyond ``k_reg`` (Angelopoulos, Bates, Jordan and Malik 2021).
     """
 
     randomized: bool
@@ -79,6 +79,6 @@ def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> Clas
 
 
 def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the score of each row's label, shape (n,); infinite for unknown labels (code -1)."""
+    """Return the score of each row's label, shape (n,); labels with code -1 are unknown and get infinity."""
     of_label = scores[np.arange(len(scores)), codes]
     return np.where(codes < 0, np.inf, of_label)

@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: each row is a calibration row, predicted by models fitted without it."""
+"""Cross-conformal prediction: all rows are calibration rows, each predicted by models fitted without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
 _BLOCK_FLOATS = 1 << 22
-"""Number of predictions of all models held at a time: 32 MB."""
+"""Largest number of predictions, over all models, in memory at a time: 32 MB."""
 
 _FEW_IN_A_FOLD = 32
 """Below this number of rows per fold, `PairBounds` is faster than `FoldBounds`."""
@@ -40,7 +40,7 @@ _TAIL_LEVELS = np.array([0.995, 0.999, 0.9995, 0.9999])
 
 
 def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
-    """Draw bootstrap resamples; each leaves at least one row out."""
+    """Return bootstrap resamples, each with the drawn rows and at least one row that was not drawn."""
     rng = np.random.RandomState(seed)
     splits: list[Split] = []
     while len(splits) < n_resamples:
@@ -53,8 +53,8 @@ def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
 
 def fold_bounds(folds: CrossFit, data: TrainingData, *, symmetric: bool) -> tuple[CrossBounds, float]:
     """Return the bounds of CV+ and of the jackknife+, and the number of calibration rows."""
-    # Each of the t tests of a row has weight 1/t. The comparisons of two rows then add up to at most one, as
-    # the guarantee requires (Barber et al. 2021, theorem 1).
+    # A row that is tested t times has weight 1/t in each test. The weights of all comparisons of two rows
+    # then sum to at most one, as the guarantee requires (Barber et al. 2021, theorem 1).
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
     residual = data.y[rows] - predicted
@@ -102,7 +102,7 @@ def _pair_bounds(
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
-    """Return the weight of each test; None if all weights are 1."""
+    """Return the weight of each tested row; None if all weights are 1."""
     if data.sample_weight is None:
         return share
     weight = data.sample_weight[rows]
@@ -127,9 +127,9 @@ class CrossConformal:
     estimator: Any  # fitted on all rows; predicts points
     members: tuple[FoldModel, ...]
     calibration: CrossBounds
-    n_calibration: float  # number of calibration rows, weights counted
+    n_calibration: float  # number of calibration rows, or the sum of their weights
     symmetric: bool
-    block_size: int | None  # number of rows predicted at a time by `PairBounds`; None chooses it by memory
+    block_size: int | None  # rows predicted at a time by `PairBounds`; None limits the memory
     n_jobs: int | None
     member_name: str  # name of a member in errors
 
@@ -137,7 +137,7 @@ class CrossConformal:
         return point_predict(self.estimator, X)
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k); bounds that cross are exchanged."""
+        """Return the intervals of each coverage, shape (n, 2, k); bounds that cross are swapped."""
         levels = score_level(coverages, self.symmetric)
         bounds = self._bounds(X, levels)
         warn_of_few_rows("coverage", coverages, levels, self.n_calibration)
@@ -145,20 +145,21 @@ class CrossConformal:
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
-        """Return the distributions through the one-sided bounds, monotone where bounds cross."""
+        """Return the distributions whose quantiles are the one-sided bounds; bounds that cross are sorted."""
         score_levels, upper = self._grid()
         bounds = self._bounds(X, score_levels)
         low, high = bounds[:, 0], bounds[:, 1]
-        # the bounds of the first level enclose the median
+        # the median is between the two bounds of the first level
         median = (low[:, :1] + high[:, :1]) / 2
         values = np.concatenate([low[:, :0:-1], median, high[:, 1:]], axis=1)
         return Quantiles(np.concatenate([1 - upper[::-1], [0.5], upper]), values)
 
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return the levels of the scores, and the levels of the upper bounds in the distribution.
+        """Return the levels of the score quantiles, and the levels of the upper bounds in the distribution.
 
-        The grid has one level per rank, at most one per percent, and the tail levels with finite bounds. The
-        first level of the scores gives the two bounds around the median.
+        With few calibration rows, there is one level per row. With more rows, there is one level per percent.
+        Levels in `_TAIL_LEVELS` are added if their bounds are finite. The first level of the scores gives the
+        two bounds around the median.
         """
         n, symmetric = self.n_calibration, self.symmetric
         n_ranks = min(math.floor(n), 49 if symmetric else 99)
@@ -196,7 +197,7 @@ class CrossConformal:
             for k, member in enumerate(self.members)
         ]
         predictions = np.empty((len(self.members), count_rows(X)))
-        if self.n_jobs in (None, 1):  # a thousand members predict faster without joblib
+        if self.n_jobs in (None, 1):  # joblib would take longer than the predictions of a thousand members
             parts: Iterable[FloatArray] = itertools.starmap(predict_member, tasks)
         else:
             calls = (delayed(predict_member)(*task) for task in tasks)

@@ -11,23 +11,23 @@ from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _CHUNK_FLOATS = 1 << 18
-"""Number of sums held at a time: 2 MB, which fit into the cache."""
+"""Largest number of sums in memory at a time: 2 MB fit into the cache of a processor."""
 
 
 class CrossBounds(Protocol):
-    """Scores of the calibration rows and the models fitted without each row."""
+    """Prediction bounds from calibration scores and from the models fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
         """Return lower and upper bounds of m rows, shape (m, 2, L), from predictions of shape (M, m).
 
-        ``targets`` of shape (L,) are ranks or weights, counted outwards from the center. A bound is infinite
-        if its target exceeds the weight of the calibration rows.
+        ``targets`` of shape (L,) are ranks, or cumulative weights, of the scores; a larger target gives a
+        wider interval. A bound is infinite if its target exceeds the weight of the calibration rows.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class FoldBounds:
-    """Bounds for many calibration rows per model; sums are counted fold by fold.
+    """Bounds for many calibration rows per model, from counts of sums within each fold.
 
     ``low`` and ``high`` are the distances of the rows below and above their predictions.
     """
@@ -43,7 +43,7 @@ class FoldBounds:
 
 
 class Centring(Protocol):
-    """Aggregated prediction of the models fitted without a calibration row."""
+    """Aggregate of the predictions by the models that were fitted without a calibration row."""
 
     def centers(self, predictions: FloatArray, rows: IntArray) -> FloatArray:
         """Return one prediction per new row and calibration row, shape (r, s).
@@ -55,7 +55,7 @@ class Centring(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ModelOfFold:
-    """Prediction of the model of the calibration row's fold; ``model`` is its number, shape (n,)."""
+    """Prediction by the model of the calibration row's fold; ``model`` (n,) has the number of this model."""
 
     model: IntArray
 
@@ -89,8 +89,8 @@ class LeftOutMedian:
 
         For each new row, the models are counted in the order of their predictions, for all calibration rows
         at once. If k models leave a calibration row out, its lower and upper median are the predictions at
-        which the count reaches ceil(k / 2) and floor(k / 2) + 1. The number of steps before is the position
-        among the sorted predictions.
+        which the count reaches ceil(k / 2) and floor(k / 2) + 1. The number of steps before this one is the
+        position among the sorted predictions.
         """
         order = np.argsort(predictions, axis=0)
         ordered = np.take_along_axis(predictions, order, axis=0).T
@@ -143,7 +143,7 @@ class PairBounds:
         most: FloatArray,
         sign: float,
     ) -> FloatArray:
-        """Return the target sums of score and sign * prediction (between least and most), shape (r, L)."""
+        """Return the sums of score and sign * prediction with the target ranks, shape (r, L)."""
         window = scores.window(targets, least, most)
         sums = self.centering.centers(predictions, scores.order[window])
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")

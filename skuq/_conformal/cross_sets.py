@@ -64,12 +64,12 @@ class RankedFold:
     """Classifier of one fold and the scores of the fold's test rows."""
 
     model: FoldModel
-    classes: np.ndarray  # labels of the columns of the probabilities; other folds may have other classes
+    classes: np.ndarray  # classes of the columns; they may differ between folds
     ranks: WeightedRanks | None  # scores of the test rows; None if their weights are 0
 
     @property
     def weight_of_unknown(self) -> float:
-        """Weight of the test rows with labels without training rows."""
+        """Weight of the test rows whose label is not among the training rows."""
         if self.ranks is None or self.ranks.weights is None:
             return 0.0
         return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
@@ -81,7 +81,7 @@ class RankedFold:
         if self.ranks is None:
             return np.zeros((count_rows(X), len(classes)))
         proba = class_proba(self.model.estimator, self.model.model_input(X))
-        # the score of a class without training rows is infinite, for new rows as for calibration rows
+        # the score of a class without training rows is infinite, both for new rows and for calibration rows
         scores = np.full((len(proba), len(classes)), np.inf)
         scores[:, codes_of(self.classes, classes)] = score.score(proba, uniform)
         below: IntArray = np.searchsorted(self.ranks.values, scores, side="left")
@@ -97,7 +97,7 @@ class CrossSets:
     score: ClassScore
     allow_empty: bool
     members: tuple[RankedFold, ...]  # models of the folds
-    n_calibration: float  # number of calibration rows, weights counted
+    n_calibration: float  # number of calibration rows, or the sum of their weights
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k).

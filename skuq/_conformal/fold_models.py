@@ -1,4 +1,4 @@
-"""Models with test rows from folds or one split, for regression and classification."""
+"""Models of folds or of one split, with their test rows, for regression and classification."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FoldModel:
 
 
 class HeldOut(NamedTuple):
-    """Fitted model, ascending indices of its calibration rows, and their predictions."""
+    """Fitted model, the ascending indices of its calibration rows, and the predictions for these rows."""
 
     model: FoldModel
     rows: IntArray
@@ -73,7 +73,7 @@ def fit_held_out(
     predict: Callable[[Any, Any], Any],
     **options: Any,
 ) -> HeldOut:
-    """Fit one model on the training rows and predict the test rows; without a split predict all rows."""
+    """Fit one model to the training rows and predict the test rows; without a split, only predict."""
     if split is None:
         return HeldOut(FoldModel(estimator), np.arange(len(data)), predict(estimator, data.X))
     train, test = split

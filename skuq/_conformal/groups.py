@@ -53,14 +53,15 @@ class Part(NamedTuple):
 
 
 ALL_ROWS = Part(-1, slice(None), slice(None))
-"""The only part without groups."""
+"""The single part that is used if there are no groups."""
 
 
 class Groups:
     """Groups of calibration rows; the rows with a label calibrate new rows with this label.
 
-    ``sizes`` is the number of calibration rows per label. A label with fewer than ``min_group_size`` rows is
-    rare: an error, or calibrated by the rows of all groups.
+    ``sizes`` maps each label to its number of calibration rows. A label with fewer than ``min_group_size``
+    rows is rare. ``rare_groups`` decides whether a rare label raises, or is calibrated by the rows of all
+    groups.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ def grouped_dist(
 
 def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
     """Return increasing edges between bins of about equal weight; ties may reduce the number of bins."""
-    # an edge is halfway between two scales, so rounding moves no row to another bin
+    # edges are halfway between two scales, so that rounding cannot move a row to another bin
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)
     last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of a bin

@@ -76,7 +76,7 @@ class GroupsAndShift:
             raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
         else:
             labels = X[self.group_by]
-        # as objects, because numpy would convert numbers if strings are appended later
+        # as objects, because numpy converts numbers to strings if strings are appended later
         return read_labels(labels, n).astype(object)
 
     def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:

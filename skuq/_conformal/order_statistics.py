@@ -1,4 +1,4 @@
-"""Order statistics of sums, a prediction plus a score, without the matrix of all sums.
+"""Order statistics of the sums of a prediction and a score, without a matrix of all sums.
 
 For each test row x, a bound of CV+ or of the jackknife+ is the k-th smallest of the n sums mu_i(x) + R_i,
 with mu_i the model fitted without row i and R_i the score of row i. With r the k-th smallest score, this sum
@@ -19,13 +19,13 @@ from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _WINDOW = 16
-"""If at most this number of sums per fold is left, the sums are sorted."""
+"""The search ends if at most this number of sums per fold is left; these sums are sorted."""
 
 _STEP_OF_ENDS = 2
 """Step of the search at which the ends of the brackets are counted, after two pivots."""
 
 _CHUNK_FLOATS = 1 << 18
-"""Number of sums held at a time: 2 MB, which fit into the cache."""
+"""Largest number of sums in memory at a time: 2 MB fit into the cache of a processor."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -34,10 +34,10 @@ _TINY = float(np.finfo(np.float64).tiny)
 class FoldScores:
     """Sorted scores of each fold, with optional positive weights.
 
-    ``scores`` are the distinct scores of each fold; the weights of ties are added. ``counted`` is True if
-    weights are counts: no weights, and no ties within a fold. ``shares`` of shape (K,) are the weights of the
-    folds as shares of the total. ``flat``, ``flat_weights`` and ``offsets`` are the concatenated folds, each
-    padded by a window of infinite scores with weight 0.
+    ``scores`` are the distinct scores of each fold; the weights of tied scores are added. ``counted`` is True
+    if each score counts as 1, because there are no weights and no ties within a fold. ``shares`` of shape
+    (K,) are the weights of the folds as shares of the total. ``flat``, ``flat_weights`` and ``offsets`` are
+    the concatenated folds, each padded by a window of infinite scores with weight 0.
     """
 
     def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
@@ -99,9 +99,10 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
     are added. ``targets`` of shape (L,) are ranks or weights. The sums of shape (m, L) are exact up to
     rounding, and +inf if the target exceeds the total weight.
 
-    A binary search in the scores of each fold counts the sums below a value: score < value - center. Pivots
-    are interpolated between the counts at both ends of a bracket and narrow the bracket until few sums are
-    left. These sums are sorted. O((n + m K L) log n) time, O(n + m (K + L)) memory.
+    The number of sums below a value v is the number of scores below v - center, which a binary search in each
+    fold finds. A bracket around each order statistic is narrowed by pivots, which are interpolated between
+    the counts at both ends. When few sums are left in the bracket, they are sorted. O((n + m K L) log n)
+    time, O(n + m (K + L)) memory.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)
@@ -123,18 +124,18 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
 
 def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
-    """Return the target weights reduced by the rounding tolerance; positive, so that rank 0 means rank 1."""
+    """Return the targets minus the rounding tolerance, but positive, so that rank 0 means rank 1."""
     weight = targets * (1 - RANK_TOLERANCE)
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 
 
 class _Brackets(NamedTuple):
-    """Brackets around the order statistics of c columns, for K folds; shapes (c,) if not stated."""
+    """Brackets around the order statistics of c columns, for K folds; shape (c,) unless stated."""
 
     centers: FloatArray  # prediction of the model of each fold, shape (K, c)
     target: FloatArray  # cumulative weight at the order statistic
     density: FloatArray  # weight of the scores per length near the order statistic
-    rounding: FloatArray  # bound of the rounding errors of the sums
+    rounding: FloatArray  # bound on the rounding errors of the sums
     start: FloatArray  # ends of the bracket
     stop: FloatArray
     low: IntArray  # number of scores of each fold with sums below `start` and below `stop`, shape (K, c)
@@ -187,8 +188,8 @@ def _search(scores: FoldScores, brackets: _Brackets) -> FloatArray:
         few = (brackets.high - brackets.low).max(axis=0) <= _WINDOW
         done = few
         if step > _STEP_OF_ENDS:
-            # Sums within rounding are one value. The test is valid only after the ends are counted: before,
-            # `low` may be 0 although sums lie below the start.
+            # Sums that differ only by rounding are one value. This test is valid only after the ends are
+            # counted: before that, `low` may be 0 although sums lie below the start.
             done = few | (brackets.stop - brackets.start <= 4 * brackets.rounding)
         if done.any():
             found[column[done]] = _sort(scores, brackets, done, few[done])
@@ -205,8 +206,8 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
     if step == 0:
         return brackets.pivot
     if step == 1:
-        # A Newton step by (target - weight) / density, plus sqrt(|target - weight|) + 4 scores as a margin
-        # for chance, so that the target is between the two pivots.
+        # A Newton step of (target - weight) / density, lengthened by sqrt(|target - weight|) + 4 scores, so
+        # that the target almost always lies between the two pivots.
         gap = brackets.target - brackets.weight
         ahead = gap + np.where(gap > 0, 1.0, -1.0) * (np.sqrt(np.abs(gap)) + 4)
         pivot: FloatArray = np.clip(brackets.pivot + ahead / brackets.density, brackets.start, brackets.stop)
@@ -250,10 +251,10 @@ def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
 
 
 def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of finished columns, which have few sums left or equal sums.
+    """Return the order statistics of finished columns: columns with few sums left, or with equal sums.
 
-    Sorts the sums of the `_WINDOW` scores per fold that follow the first ``low`` scores. The order statistic
-    is the first sum at which the cumulative weight reaches ``target - below``.
+    In each fold, the sums of the `_WINDOW` scores after the first ``low`` scores are sorted. The order
+    statistic is the first sum at which the cumulative weight reaches ``target - below``.
     """
     low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)
@@ -268,13 +269,13 @@ def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: Bool
         weights = np.take_along_axis(scores.flat_weights[index].reshape(sums.shape), order, axis=1)
         sums = np.take_along_axis(sums, order, axis=1)
         rank = (np.cumsum(weights, axis=1) < rest[:, np.newaxis]).sum(axis=1)
-    # in columns with equal sums the windows may end before the rank, but any sum is the result
+    # if the sums of a column are equal, the window may end before the rank, but every sum is the result
     rank = np.where(few, np.minimum(rank, sums.shape[1] - 1), 0)
     return np.asarray(sums[np.arange(len(sums)), rank])
 
 
 class SortedScores:
-    """Sorted scores, with optional positive weights; ``order`` has the row of the j-th smallest score."""
+    """Sorted scores, with optional positive weights; ``order[j]`` is the row of the j-th smallest score."""
 
     def __init__(self, scores: FloatArray, weights: FloatArray | None = None) -> None:
         self.order: IntArray = np.argsort(scores, kind="stable")

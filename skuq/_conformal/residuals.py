@@ -12,17 +12,17 @@ from skuq.distributions import Distribution
 from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
-"""A standard deviation below this share of |mean| (of the row or the median) is 0 up to rounding."""
+"""A standard deviation below this share of abs(mean), of the row or the median row, is rounding error."""
 
 _MOST_OUTSIDE = 0.1
-"""With more rows outside their distribution, recalibrated 90 % intervals cannot cover 90 %."""
+"""Share of rows with y outside the support, above which recalibrated 90 % intervals cannot cover 90 %."""
 
 _ROUNDINGS = 3
-"""Number of roundings between y, its score and a bound."""
+"""Number of operations that round, from y through its score to a bound."""
 
 
 class Residuals(NamedTuple):
-    """Moments and standardized residuals of n rows; both std and z are 0 if std is only rounding."""
+    """Moments and standardized residuals of n rows; std and z are 0 if the std is only rounding error."""
 
     mean: FloatArray
     std: FloatArray
@@ -30,12 +30,12 @@ class Residuals(NamedTuple):
 
 
 def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
-    """Return the standardized residuals; raise for an infinite moment, or std 0 with a wrong mean."""
+    """Return the standardized residuals; raise for infinite moments, and for wrong means with std 0."""
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):
         residual = y - mean
     size = np.abs(mean)
-    # a mean near 0 has rounding errors of the size of the other means
+    # rounding errors of a mean near 0 are relative to the size of the other means
     certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))
     # a prediction without spread may differ from y by single-precision rounding
     wrong = certain & (np.abs(residual) > FLOAT32_ROUNDING * np.abs(y).max())
@@ -69,7 +69,7 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 def outside_share(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
 ) -> float:
-    """Return the share of rows with PIT 0 or 1; raise if 90 % intervals are impossible.
+    """Return the share of rows with PIT 0 or 1; raise if 90 % intervals can no longer cover 90 %.
 
     ``lower`` and ``upper`` are the normal scores of the PIT from `pit_scores`, ``n`` is the total weight, and
     ``method`` is the name of the recalibrator.
@@ -89,8 +89,9 @@ def scores_rounded_to_cover(
     score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
 ) -> FloatArray:
     """Return the scores s, raised until the rounded interval [low - scale s, high + scale s] contains y."""
-    # Otherwise the interval of a score may miss all rows with this score, and coverage falls if many rows are
-    # equal, as counts or prices are. The step is the floating-point spacing at the largest term of a bound.
+    # Without this step, rounding may exclude all rows whose score is the quantile. Coverage would fall if
+    # many rows have the same target, such as counts or prices. The step is the floating-point spacing at the
+    # largest term of a bound.
     terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
     grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)

@@ -1,4 +1,4 @@
-r"""Nonconformity scores of the methods that calibrate one model, one class per method.
+r"""Nonconformity scores for the calibration of one model, one class per method.
 
 The model predicts a band :math:`[l(x), u(x)]` and a scale :math:`s(x)`. The scores of y are its distances
 below and above the band in units of the scale:
@@ -9,7 +9,8 @@ The interval is :math:`[l - s q_l, u + s q_u]` with quantiles :math:`q_l, q_u` o
 symmetric score is :math:`E = \max(E_l, E_u)` with one quantile for both bounds (Romano et al. 2019, eq. 6);
 otherwise each bound has its own quantile (theorem 2).
 
-A new score defines `ConformalScore.check_estimator`, `read` and `band`, and is added to `SCORES`.
+To add a score, write a subclass of `ConformalScore` with `check_estimator`, `read` and `band`, and add it to
+`SCORES`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
 
 class Band(NamedTuple):
-    """Predicted band of each row and positive unit of its scores, shape (n,).
+    """Bounds of the predicted band of each row, and the unit of its scores, shape (n,).
 
-    The bounds of a point are equal. Only `NormalizedScore` permits a unit of 0.
+    If the model predicts a point, both bounds are equal. The unit is positive, except that `NormalizedScore`
+    permits 0.
     """
 
     low: FloatArray
@@ -52,7 +54,7 @@ class ConformalScore(ABC):
 
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
-        """Raise if the predictions of the estimator do not suffice for the score."""
+        """Raise if the estimator does not predict what the score requires."""
 
     def predict(self, estimator: Any, X: Any) -> Any:
         """Return the prediction that `band` needs, n rows."""
@@ -74,7 +76,7 @@ class ConformalScore(ABC):
     def score(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
         """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above.
 
-        The interval of a symmetric score, as rounded, contains its y.
+        If symmetric, the interval at the score of y contains y in spite of rounding.
         """
         distances = self._distances(prediction, y, coverage)
         if not self.symmetric:
@@ -84,7 +86,7 @@ class ConformalScore(ABC):
         )
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of the y with scores up to the quantiles; the bounds of an empty interval cross.
+        """Return the bounds of the y whose scores are at most the quantiles; they cross if no y qualifies.
 
         ``quantile`` has shape (1, n) or (2, n), in the order of `score`; +inf gives an infinite bound.
         """
@@ -151,7 +153,7 @@ class NormalizedScore(ConformalScore):
 
 
 class CQRScore(ConformalScore):
-    """Method "cqr": the distance to the predicted interval, negative for a y inside."""
+    """Method "cqr": the distance of y from the predicted interval, negative if y is inside."""
 
     depends_on_coverage = True
 

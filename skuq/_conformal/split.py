@@ -43,7 +43,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Rank rows among the calibration rows and add them; an invalid part changes nothing."""
+        """Add rows to the calibration rows; if the rows are invalid, raise and change nothing."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
@@ -52,12 +52,12 @@ class SplitConformal:
             raise
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows that were predicted together with the current calibration set."""
+        """Predict the rows with the current calibration set, and then add them to it."""
         effective_rows(weight, len(y))
         self.add(X, self._predict(X), y, weight)
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
-        """Return the calibration of a coverage with all observed parts."""
+        """Return the calibration for a coverage, updated with all observed rows."""
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
         if key not in self._calibrations:
             self._calibrations[key] = AdaptiveCalibration(
@@ -74,7 +74,7 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # only the first rows, which were not predicted with intervals, may have a density ratio of 0
+        # rows of `fit` may have a density ratio of 0; later rows are predicted and may not
         rows = self._options.weighted_rows(X, predicted=bool(self._parts))
         return PredictedRows(
             rows.n,
@@ -107,7 +107,7 @@ class SplitConformal:
     def _bounds(
         self, calibration: CalibrationSet, rows: PredictedRows, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds: band at ``coverage``, score quantile at ``miscoverage``."""
+        """Return the bounds from the band at ``coverage`` and the score quantile at 1 - ``miscoverage``."""
         # an adapted miscoverage may be outside [0, 1]; an empty interval becomes the point at its center
         quantile = calibration.quantile(rows, max(1 - miscoverage, 0.0))
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
@@ -116,7 +116,7 @@ class SplitConformal:
         return lower, upper
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row with the smallest ratio."""
+        """Return the calibration weight and the test weight of the row in which their ratio is smallest."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
@@ -138,7 +138,7 @@ class SplitConformal:
         return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
 
     def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
-        """Return the distributions through the bounds of many coverages; crossing bounds are sorted."""
+        """Return the distributions whose quantiles are the sorted bounds of many coverages."""
         n = len(calibration)  # a window drops earlier rows
         prediction = concat([part.prediction for part in self._parts])[-n:]
         y = np.concatenate([part.y for part in self._parts])[-n:]

@@ -33,7 +33,7 @@ def fit_split_sets(
     allow_empty: bool,
     verbose: int,
 ) -> SplitSets:
-    """Fit a classifier on the training rows and calibrate it on the test rows; without split on all rows."""
+    """Fit a classifier to training rows and calibrate it on test rows; without a split, only calibrate it."""
     model, calibrating, proba = fit_held_out(estimator, data, split, class_proba, verbose=verbose)
     classes = classes_of(model.estimator, proba)
     labels, counts = data.y[calibrating], data.repetitions[calibrating] > 0
@@ -77,7 +77,7 @@ class SplitSets:
         return float(self.calibration.repetitions.sum())
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
-        """Return the sets of each coverage, shape (n, K, k): the classes with at most the score quantile."""
+        """Return the sets of each coverage, shape (n, K, k): classes with scores up to the quantile."""
         proba = class_proba(self.model.estimator, self.model.model_input(X))
         scores = self.score.score(proba, uniform)
         groups = self._groups_of(X)
@@ -101,7 +101,7 @@ class SplitSets:
         return sets if self.allow_empty else fill_empty(sets, lambda: proba)
 
     def _groups_of(self, X: Any) -> list[WeightedRows]:
-        """Return the rows with the group of each column; one element, or one row, if all are equal."""
+        """Return the new rows, once per class if classes are groups; n is 1 if all rows are treated alike."""
         rows = self.options.weighted_rows(X, predicted=True)
         if rows.labels is None and not rows.test_weight.ndim:
             rows = replace(rows, n=1)

@@ -58,8 +58,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
     ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
-    ``_fit_transform(data, progress)`` if out-of-sample distributions of the training rows cost less than
-    refits.
+    ``_fit_transform(data, progress)`` if the method has a cheaper way to compute out-of-sample distributions
+    of the training rows.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return dist
 
     def _routes_weight(self) -> bool:
-        """Return whether the wrapped estimator gets the weights; False if rows are resampled by them."""
+        """Return whether the wrapped estimator gets the weights; False if rows are drawn by weight."""
         return True
 
     def _is_calibrated(self) -> bool:
@@ -124,7 +124,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return True
 
     def _is_out_of_bag(self) -> bool:
-        """Return whether `fit_transform` costs as much as `fit`; members predict the rows left out."""
+        """Return whether `fit_transform` needs no refits, because members predict their out-of-bag rows."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:
@@ -132,7 +132,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return None
 
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return point predictions and distributions; override it if both share computations."""
+        """Return point predictions and distributions; override this method if both share computations."""
         point = self._point(X)
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
@@ -324,7 +324,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         super().__init_subclass__(**kwargs)
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, the rest to the wrapped ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, all other metadata to the wrapped ``fit``.
 
         Returns
         -------
@@ -353,7 +353,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
 
 def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return quartiles for rows of X that `fit` may have converted to an array."""
+    """Return the predicted quartiles; X may be an array although `fit` has seen a DataFrame."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None and isinstance(X, np.ndarray):
         X = pd.DataFrame(X, columns=names)

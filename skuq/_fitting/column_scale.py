@@ -1,4 +1,4 @@
-"""Units of columns, which prevent overflow of squares."""
+"""Scale of each column; columns are divided by their scales, so that squares do not overflow."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ScaleFeatures:
 
     @classmethod
     def from_columns(cls, X: Any, *, pairwise: bool = False) -> Self:
-        """Return the features of training rows; ``pairwise`` if the columns of X belong to training rows."""
+        """Return the features of training rows; ``pairwise`` means that X is a precomputed kernel."""
         if not pairwise and (numbers := as_numbers(X)) is not None:
             return cls((None,) * numbers.shape[1])
         table = None if pairwise else as_table(X)
@@ -48,7 +48,7 @@ class ScaleFeatures:
 
 
 def as_numbers(X: Any) -> FloatArray | None:
-    """Return a table of numbers as an array with NaN for infinities, or None, in one fast pass."""
+    """Return a table of numbers as an array with NaN for infinities; None for any other X."""
     if isinstance(X, pd.DataFrame):
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in X.dtypes):
             return None
@@ -57,7 +57,7 @@ def as_numbers(X: Any) -> FloatArray | None:
         array = np.asarray(X, dtype=np.float64)
     else:
         return None
-    # C order for any X, since sums over columns depend on the order in the last bit
+    # always in C order, because the memory order changes the rounding of sums over columns
     return np.ascontiguousarray(np.where(np.isfinite(array), array, np.nan))
 
 
@@ -98,4 +98,4 @@ def _converted(column: pd.Series) -> pd.Series:
         seconds: pd.Series = column.dt.total_seconds()
         return seconds
     numbers: pd.Series = pd.to_numeric(column, errors="coerce")
-    return numbers.mask(column.isna())  # NaT is converted to a number
+    return numbers.mask(column.isna())  # `to_numeric` converts NaT to a number

@@ -1,6 +1,7 @@
 """Cross-fitting: fitted clones, their test rows, and their predictions.
 
-``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use it.
+``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use
+cross-fitting.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def row_order(rows: IntArray, n: int) -> IntArray:
     if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
         distinct = len(np.unique(rows))
         raise ValueError(
-            f"`cv` must test every row exactly once here, but its test folds have {len(rows)} rows in total, "
-            f"{distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For time-ordered "
-            "or repeated splits use RecalibratedRegressor, which supports any splitter."
+            f"`cv` must test every row exactly once, but its test folds have {len(rows)} rows in total, and "
+            f"contain {distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For "
+            "time-ordered or repeated splits use RecalibratedRegressor, which supports any splitter."
         )
     return order
 
@@ -104,15 +105,16 @@ def other_rows_masks(test_rows: Sequence[IntArray]) -> list[BoolArray]:
 
 
 def has_random_folds(cv: Any) -> bool:
-    """Return whether the folds are random and do not come from a splitter."""
+    """Return whether ``cv`` is an int or None, so that the folds are drawn at random."""
     return cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
 
 
 def resolve_cv(cv: Any, random_state: Any = None, *, name: str = "cv") -> Any:
-    """Return the splitter for the parameter ``cv``, which errors call ``name``.
+    """Return the splitter for the parameter ``cv``; errors use the name ``name``.
 
-    An int k (None is 5) gives ``KFold(k, shuffle=True)`` with a seed from ``random_state``. With unshuffled
-    folds of sorted rows, every model would extrapolate. Splitters and iterables are used unchanged.
+    An int k gives ``KFold(k, shuffle=True)`` with a seed from ``random_state``; None means 5. Folds are
+    shuffled, because every model would extrapolate if the rows are sorted. Splitters and iterables are used
+    unchanged.
     """
     if has_random_folds(cv):
         folds = check_integer(5 if cv is None else cv, name, minimum=2)
@@ -149,10 +151,10 @@ def cross_fit(
     """Fit a clone on each fold's training rows and predict for its test rows.
 
     One call of ``estimator._fit_many(X, y, rows, **params)`` trains all folds if the class has this method.
-    ``params`` are arguments of ``fit``; each fold gets its rows of values with one entry per row. ``predict``
-    is called as ``predict(fitted, X_test)`` and returns a Distribution or a 1-D array. ``on_fold(k)`` is
-    called in this process after fold k, in the order of the folds. ``name`` is the name of a fold in errors.
-    Results do not depend on ``n_jobs``, but an int or None as ``cv`` gives new folds at each call.
+    ``params`` are arguments of ``fit``; values with one entry per row are split like X. ``predict`` is called
+    as ``predict(fitted, X_test)`` and returns a Distribution or a 1-D array. ``on_fold(k)`` is called in this
+    process after fold k, in the order of the folds. ``name`` is the name of a fold in errors. Results do not
+    depend on ``n_jobs``, but each call draws new folds if ``cv`` is an int or None.
     """
     params = dict(params or {})
     splits = split_rows(resolve_cv(cv), X, y, groups)
@@ -179,7 +181,7 @@ def cross_fit(
 
 
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") -> list[Split]:
-    """Return the folds as index arrays, with at least one training row and one test row."""
+    """Return the folds as index arrays; raise if a fold has no training row or no test row."""
     n = count_rows(X)
     if isinstance(splitter, KFold) and splitter.n_splits > n:
         fewer = "fewer folds with the parameter `cv`, such as `cv=2`"
@@ -213,7 +215,7 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
 
 
 def _as_rows(rows: Any, n: int, name: str) -> IntArray:
-    """Return row numbers between 0 and n - 1 from row numbers or a mask."""
+    """Return row numbers from a mask or from row numbers; raise if they are not between 0 and n - 1."""
     index = np.asarray(rows)
     if index.dtype == bool:
         if index.shape != (n,):

@@ -1,4 +1,4 @@
-"""Methods of Pipeline steps that return a Distribution, which no container of scikit-learn may wrap."""
+"""Methods for Pipeline steps whose output is a Distribution, which scikit-learn must not convert."""
 
 from __future__ import annotations
 

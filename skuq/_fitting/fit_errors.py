@@ -14,16 +14,16 @@ _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unic
 """Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
 
 _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
-"""Beginnings of the notes, by which each note is added once, by the innermost estimator."""
+"""First words of the notes. An error that has a note with these words gets no second one."""
 
 _MOST_NAMES = 5
 """Largest number of columns in an error message."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
-    """Add a note to an error of ``fit`` on a constant target, or on rows within y with a constant target.
+    """Add a note to an error of ``fit`` if the target, or the target of an inner fit, is constant.
 
-    ``about_constant`` marks an error that already concerns a constant target.
+    ``about_constant`` is True if the message of the error is about a constant target.
     """
     if has_note(error, _ONE_VALUE):  # added by an inner fit
         return
@@ -44,7 +44,7 @@ def is_constant(y: Any) -> bool:
 
 
 def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
-    """Add a note on encoders to an error of ``fit`` that cannot convert text to numbers."""
+    """Add a note on encoders to an error that ``fit`` raised because X contains text."""
     words = _columns_of_words(X) if any(part in str(error) for part in _NON_NUMERIC_MESSAGES) else []
     if not words or has_note(error, _WORDS):
         return

@@ -13,14 +13,14 @@ from skuq.prediction._child import iter_wrapped
 from skuq.prediction._resolve import supports_dist
 
 _TORCH_WARNS = "Using a target size"
-"""Beginning of torch's warning that targets (n,) and outputs (n, 1) are broadcast."""
+"""First words of torch's warning that targets (n,) and outputs (n, 1) are broadcast."""
 
 
 def wraps_skorch(estimator: Any) -> bool:
-    """Return whether ``fit`` of the estimator ends in a skorch net, without importing skorch.
+    """Return whether the estimator is or contains a skorch net; skorch is not imported.
 
-    Such a net needs the target in the shape and type of its loss, often a column, so the target of the user
-    must reach it unchanged.
+    The loss of such a net requires a shape and type of the target, often a column. The target of the user is
+    therefore passed on unchanged.
     """
     classes = (cls for one in iter_wrapped(estimator) for cls in type(one).__mro__)
     return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
@@ -46,15 +46,15 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
 
 
 def _is_about_constant(error: Exception) -> bool:
-    """Return whether CatBoost raised the error for a constant target, also inside of another estimator."""
+    """Return whether CatBoost, possibly inside another estimator, raised the error for a constant target."""
     return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
 
 
 def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
     """Fit the estimator; torch's warning about the shape of y becomes an error.
 
-    If outputs are a column and targets are not, torch compares each output with every target, and the network
-    predicts the mean of all targets. Torch only warns of it.
+    If the outputs are a column and the targets are not, torch compares each output with every target, and the
+    network learns to predict the mean of all targets. Torch itself only warns.
     """
     if not wraps_skorch(estimator):
         estimator.fit(X, y, **params)

@@ -17,9 +17,9 @@ from skuq.prediction._child import child_of
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Return the keyword for sample weights in the estimator's ``fit``, or None without support.
+    """Return the keyword for sample weights in the estimator's ``fit``, or None if there is none.
 
-    The keyword of a Pipeline is ``<step>__sample_weight`` with its last step.
+    The keyword of a Pipeline is ``<step>__sample_weight``, with the name of its last step.
     """
     if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
@@ -32,15 +32,16 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def splitter_of(estimator: Any) -> Any:
-    """Return the splitter of an estimator's ``cv``, for its metadata requests only."""
+    """Return the splitter in an estimator's ``cv``; only its metadata requests are used."""
     cv = getattr(estimator, "cv", None)
     return cv if hasattr(cv, "split") else KFold()
 
 
 def router_for(owner: Any, **children: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the children.
+    """Return the metadata router of a meta-estimator: groups to the splitter, all else to the children.
 
-    Children request the weights in ``fit``, unless the user sets a request on the owner.
+    The requests of the children determine who gets the weights, unless the user has set a request on the
+    owner.
     """
     own = BaseEstimator.get_metadata_routing(owner)
     if own.fit.requests.get("sample_weight", True) is None:
@@ -59,8 +60,9 @@ def split_metadata(
 ) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """Split the arguments of ``fit`` besides X and y by recipient.
 
-    Returns the other arguments of the wrapped estimator's ``fit``, its weights by keyword (``weight`` is None
-    if it gets none), and the groups for the splitter. ``caller`` is "fit" or "fit_transform".
+    Return three parts: the arguments of the wrapped estimator's ``fit`` except weights, its weights as
+    keyword arguments, and the groups for the splitter. ``weight`` is None if the estimator gets no weights.
+    ``caller`` is "fit" or "fit_transform".
     """
     if routing_enabled() and hasattr(owner, "estimator"):
         return _split_routed(owner, caller, weight, fit_params)
@@ -106,25 +108,25 @@ def _split_plain(
 
 
 def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
-    """Return the weights by the keyword of the estimator's ``fit``."""
+    """Return the weights as keyword arguments of the estimator's ``fit``."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
             f"`sample_weight` is given, but `fit` of {type(estimator).__name__} does not accept weights. "
-            "Leave it out, use an estimator that accepts weights, or use BootstrapRegressor, which "
-            "resamples by weights."
+            "Leave `sample_weight` out, use an estimator that accepts weights, or use BootstrapRegressor, "
+            "which draws rows in proportion to the weights."
         )
     return {keyword: weight}
 
 
 def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
-    """Return the weights by the keyword of a second model, the parameter ``name``."""
+    """Return the weights as keyword arguments of ``fit`` of a second model, the parameter ``name``."""
     if weight is None:
         return {}
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
             f"`sample_weight` is given, but `fit` of the `{name}` {type(estimator).__name__} does not accept "
-            "weights. Leave it out or use an estimator that accepts weights."
+            "weights. Leave `sample_weight` out, or use an estimator that accepts weights."
         )
     return {"sample_weight" if routing_enabled() else keyword: weight}

@@ -25,7 +25,7 @@ class Progress:
     def reporter(self, name: str) -> Callable[..., None] | None:
         """Return a function that reports one finished task, or None without callbacks.
 
-        Without callbacks, results need not arrive one by one, which some parallel backends do not support.
+        With callbacks, results must arrive one by one, which some parallel backends do not support.
         """
         return (lambda *_: self.done(name)) if self._has_callbacks else None
 
@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def task(self, name: str, child: Any = None) -> Iterator[None]:
-        """Report begin and end of one task; a child fitted in the task reports its own tasks below."""
+        """Report start and end of one task; the tasks of a child that is fitted in it are its subtasks."""
         if self._context is None:
             yield
             return
@@ -52,4 +52,4 @@ class Progress:
 
 
 NO_PROGRESS = Progress(None, None)
-"""Progress of a fit inside a fit, which reports nothing."""
+"""Progress that reports nothing, for a fit inside another fit."""

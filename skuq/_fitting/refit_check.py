@@ -27,12 +27,12 @@ _MAX_MODELS = 10
 """Largest number of folds in the comparison."""
 
 _MAX_RATIO = 3.0
-"""Largest distance of the model of all rows from the folds' models, relative to their own distance.
+"""Largest distance between refit and folds' models, divided by the distance between the folds' models.
 
-The relative distance is 0.7 for linear models and about 1 for models that vary at random. For twelve
-regressors of scikit-learn on 100 to 1500 rows, it was at most 1.9 with K-fold splits, and once in 108 cases
-above 3 with time-ordered splits, whose first models have few rows. Boosting that stopped after 10 instead of
-100 rounds gave at least 10.
+The ratio is 0.7 for linear models and about 1 for models that vary at random. For twelve regressors of
+scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold splits. With time-ordered splits,
+whose first models have few rows, the ratio was above 3 in one of 108 cases. For boosting that stopped after
+10 instead of 100 rounds, the ratio was at least 10.
 """
 
 
@@ -40,19 +40,19 @@ _MIN_ROWS = 8
 """Least number of rows for a comparison of two models."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
-"""Least relevant distance of the model of all rows, in units of the residuals."""
+"""Distance, as a share of the root mean squared residual, below which no warning is given."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Least relevant distance in units of the standard deviation of y; models of exact data differ by less."""
+"""Distance, as a share of the std of y, below which no warning is given (for data without noise)."""
 
 
 class Mismatch(NamedTuple):
-    """Root mean squared differences of predictions for the same training rows, in the units of y."""
+    """Root mean squared differences between predictions for the same training rows, in the units of y."""
 
     refit: float
-    """Between the model of all rows and the folds' models."""
+    """Difference between the model of all rows and the folds' models."""
     folds: float
-    """Between the folds' models."""
+    """Difference between the folds' models."""
 
 
 def find_mismatch(
@@ -60,10 +60,10 @@ def find_mismatch(
 ) -> Mismatch | None:
     """Return both distances if the model of all rows is too far from the folds' models, else None.
 
-    Each model of a fold is compared on rows on which it is trained, as the refit is. Models of two halves
-    share no such row and are compared on all rows, which increases the distance between them. Distances that
-    are small compared with the residuals of ``y`` do not matter. ``predict(estimator, X)`` returns shape
-    (n,) or (n, q).
+    Each model of a fold is compared on its own training rows, because the refit is also trained on them. The
+    models of two halves share no training row. They are compared on all rows, which increases the distance
+    between them. Distances that are small compared with the residuals are ignored. ``predict(estimator, X)``
+    returns shape (n,) or (n, q).
     """
     n = count_rows(X)
     if len(folds.estimators) < 2 or is_pairwise(refit):
@@ -100,7 +100,7 @@ def _distances(
         return Mismatch(0.0, 0.0), 0.0
     difference, residual = difference / unit, residual / unit
     to_refit = (difference**2).sum(axis=0) / count
-    # the mean squared difference of two members is twice their sample variance
+    # the mean squared difference between two models is twice their sample variance
     spread = np.where(trained, difference - difference.sum(axis=0) / count, 0.0)
     among = 2 * (spread**2).sum(axis=0) / (count - 1)
     size = (residual**2).sum(axis=0) / count

@@ -50,7 +50,7 @@ def check_calibration_size(size: Any) -> float | int:
 
 
 def n_held_out(size: float | int, n: int) -> int:
-    """Return the number of calibration rows, at least one and not all."""
+    """Return the number of held-out rows, from 1 to n - 1."""
     if isinstance(size, float):
         return min(max(int(np.ceil(size * n)), 1), n - 1)
     if size >= n:
@@ -64,12 +64,12 @@ def n_held_out(size: float | int, n: int) -> int:
 def stratified_split(
     labels: np.ndarray, n_held_out: int, seed: int, *, exchangeable: bool = False
 ) -> tuple[IntArray, IntArray]:
-    """Return training and held-out rows, with class shares as equal as whole rows permit.
+    """Return training rows and held-out rows, stratified by class.
 
-    In contrast to StratifiedShuffleSplit, every number of rows and all shares are possible. With
-    ``exchangeable``, held-out rows must be like new rows, which may have a label without a training row:
-    classes with fewer than two rows to hold out are then drawn together as one class. Otherwise, the only row
-    of a class is a training row unless there are no other rows to hold out.
+    Unlike StratifiedShuffleSplit, this function supports classes of one row and any number of held-out rows.
+    With ``exchangeable``, the held-out rows are drawn like new rows, whose label may not be among the
+    training rows: all classes with fewer than two rows to hold out are treated as one class. Without
+    ``exchangeable``, the only row of a class is a training row unless there are no other rows to hold out.
     """
     n = len(labels)
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -82,7 +82,7 @@ def stratified_split(
     several = by_class[class_size[by_class] > 1]
     if not exchangeable and len(several) > n_held_out:
         by_class = several
-    # equal distances along the concatenated classes; rounding may move the last place beyond the end
+    # systematic sampling from the rows sorted by class; rounding may move the last place beyond the end
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
     held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
     return rows_outside(held_out, n), held_out

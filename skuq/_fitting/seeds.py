@@ -1,4 +1,4 @@
-"""Seeds of wrapped estimators, one integer each, drawn before tasks start."""
+"""Integer seeds of wrapped estimators, drawn before parallel tasks start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _random_states(estimator: Any) -> dict[str, Any]:
 
 
 def seed_everything(estimator: Any, seed: int) -> Any:
-    """Set every ``random_state`` of the estimator and its parts to ``seed``, and return the estimator."""
+    """Set every ``random_state``, also of nested estimators, to ``seed``, and return the estimator."""
     names = _random_states(estimator)
     return estimator.set_params(**dict.fromkeys(names, seed)) if names else estimator
 
@@ -28,7 +28,7 @@ def seed_everything(estimator: Any, seed: int) -> Any:
 def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
     """Return a clone that is reproducible if its owner is.
 
-    If the owner's ``random_state`` is not None, every ``random_state`` of the clone that is None becomes
+    If the ``random_state`` of the owner is given, each ``random_state`` in the clone that is None is set to
     ``seed``.
     """
     cloned = clone(estimator)

@@ -1,4 +1,4 @@
-"""Encoding of strings, dates and missing values as numbers for each base model."""
+"""Encoding of strings, dates and missing values as numbers, in the form that a base model requires."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""Largest number of codes of a column; rare categories share one. Histogram boosting takes 255."""
+"""Largest number of codes per column; rarer categories share one code. Histogram boosting supports 255."""
 MAX_INDICATORS = 30
-"""Largest number of indicators of a column of strings; rare categories share one."""
+"""Largest number of indicator columns per column of strings; rarer categories share one."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
 
 def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
-    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged."""
+    """Return the fitted encoder of X, or None if base models with this encoding accept X unchanged."""
     table = None if encoding is None else as_table(X)
     if table is None:
         return None
@@ -38,8 +38,9 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
-    Strings become numbers of categories in an array ("codes"), pandas columns of type category ("categories")
-    or indicator columns ("numbers"). "numbers" also replaces missing values by medians, with indicators.
+    Strings become integer codes in an array ("codes"), pandas columns of type category ("categories") or
+    indicator columns ("numbers"). "numbers" also replaces missing values by medians and adds indicator
+    columns for them.
     """
 
     def __init__(self, encoding: Encoding = "codes") -> None:
@@ -139,7 +140,7 @@ def _text(value: Any) -> str:
 
 
 def _kinds(table: pd.DataFrame) -> list[str]:
-    """Return the type of each column; one pass for a table of numbers, which may have many columns."""
+    """Return the type of each column; read a table of numbers at once, because it may have many columns."""
     if (numbers := as_numbers(table)) is not None:
         return ["number" if has_value else "empty" for has_value in (~np.isnan(numbers)).sum(axis=0)]
     return [_kind(table.iloc[:, j]) for j in range(table.shape[1])]
@@ -174,7 +175,7 @@ def _dates(column: pd.Series) -> pd.Series:
 
 
 def _date_parts(dates: pd.Series) -> FloatArray:
-    """Return the days since 1970, and the position in year, week and day, shape (n, 4)."""
+    """Return days since 1970, day of the year, day of the week and time of day, shape (n, 4)."""
     days = (dates.dt.tz_localize(None).to_numpy() - np.datetime64(0, "s")) / _DAY
     parts = (dates.dt.dayofyear, dates.dt.dayofweek)
     return np.column_stack([days, *(part.to_numpy(dtype=np.float64) for part in parts), days % 1])

@@ -1,9 +1,9 @@
 """Targets in units near 1 for estimators with absolute tolerances.
 
 Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees stop splitting
-at nodes with an impurity below 2e-16. Both numbers are in units of y, so that other units give another model.
-Otherwise these estimators are equivariant: with y divided by a power of two, every number in the fit is
-divided by a power of two.
+at nodes with an impurity below 2e-16. Both thresholds depend on the units of y, so a change of units changes
+the model. Apart from these thresholds, the estimators are equivariant: if y is divided by a power of two,
+every number in the fit is divided by a power of two.
 
 Networks of scikit-learn take steps of a fixed size. They do not train if the target is many orders of
 magnitude smaller or larger than their first predictions.
@@ -40,10 +40,10 @@ _ROWS_WITHOUT_STOPPING = 10_000
 """Number of rows above which HistGradientBoostingRegressor stops early by default."""
 
 _EXPONENTS_OF_TREES = (-10, 64)
-"""Range of the exponent of the standard deviation of y in which trees do not stop because of the impurity."""
+"""Binary exponents of the std of y between which the threshold of the impurity does not stop trees."""
 
 _EXPONENTS_OF_NETWORKS = (-10, 10)
-"""Range of the exponent of the standard deviation of y in which networks are fitted to y itself."""
+"""Binary exponents of the unit of y between which networks are fitted to y itself."""
 
 _SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
 """Packages that store targets in 32 bits."""
@@ -56,10 +56,10 @@ _LARGEST_OFFSET = 100.0
 
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:
-    """Return the estimator, in a `TransformedTargetRegressor` if it needs units near the standard deviation.
+    """Return the estimator; wrap it in TransformedTargetRegressor if it requires a target of size near 1.
 
-    The innermost estimator of Pipelines and searches determines the result. ``y`` is the target of all rows,
-    so that all folds have the same unit.
+    In Pipelines and searches, the innermost estimator decides. ``y`` is the target of all rows, so that all
+    folds have the same unit.
     """
     inner = _inner(estimator)
     exponent, center = _exponent_of(y, offset=isinstance(inner, MLPRegressor)), 0.0
@@ -94,7 +94,7 @@ def _is_single_precision(estimator: Any) -> bool:
 
 
 def _exponent_of(y: FloatArray, *, offset: bool) -> int:
-    """Return the exponent of the unit: the standard deviation, or the largest value with an offset."""
+    """Return the binary exponent of the std of y, or of the largest absolute value if ``offset``."""
     if y.max() == y.min():
         return 0
     unit = unit_of(y) if offset else power_of_two(standard_deviation(y))
@@ -108,7 +108,7 @@ def _inner(estimator: Any) -> Any:
 
 
 def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
-    """Return whether absolute tolerances or step sizes affect the fit in these units of y."""
+    """Return whether an absolute tolerance or step size would affect the fit to y with this exponent."""
     if isinstance(estimator, BaggingRegressor):
         member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
         return _has_absolute_tolerance(member, n, exponent)

@@ -1,4 +1,4 @@
-"""The arguments of ``fit``, checked once and sorted by recipient.
+"""Arguments of ``fit``: checked once, and split by the object that receives them.
 
 X is not converted, because the wrapped estimator validates data frames, missing values and sparse matrices.
 """
@@ -46,7 +46,7 @@ class TrainingData:
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
-        Arguments of the wrapped estimator's ``fit``, and its weights by keyword.
+        Arguments of the wrapped estimator's ``fit``, and its weights as keyword arguments.
     groups : array-like of shape (n,) or None
         Argument of the splitter.
     metadata : dict
@@ -80,7 +80,7 @@ class TrainingData:
         return self.repetitions[rows] / np.bincount(rows)[rows]
 
     def independent_rows(self, rows: IntArray) -> float:
-        """Return the number of distinct rows including repetitions, at most the number of their groups."""
+        """Return the number of distinct rows with repetitions, or the number of their groups if smaller."""
         rows = np.unique(rows)
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         n = repeated_rows(weight, len(rows))
@@ -98,7 +98,7 @@ class TrainingData:
         return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
-        """Return another target, such as the size of residuals, in the shape and type of the model."""
+        """Return another target, such as absolute residuals, in the shape and type that the model expects."""
         if self.y_original is None or not wraps_skorch(model):
             return target
         kind = np.result_type(self.y_original.dtype, np.float32)
@@ -122,7 +122,7 @@ class TrainingData:
 def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors.
 
-    A column as target gives a warning unless ``column`` is True.
+    A target of shape (n, 1) gives a warning unless ``column`` is True.
     """
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
@@ -165,7 +165,7 @@ def read_training(
     """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient.
 
     The owner gets ``n_features_in_`` and ``feature_names_in_``. ``caller`` is "fit" or "fit_transform".
-    ``route_weight`` is False if rows are resampled by the weights.
+    ``route_weight`` is False if rows are drawn by weight.
     """
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)
@@ -173,7 +173,7 @@ def read_training(
     check_X(X)
     target = check_y(y, owner, column=y_original is not None)
     validate_data(owner, X, skip_check_array=True)
-    (X,) = indexable(X)  # only makes rows selectable
+    (X,) = indexable(X)  # converts X only if its rows cannot be selected
     check_consistent_length(X, target)
     n = len(target)
     if n < 2:
@@ -192,7 +192,7 @@ def _check_wrapped(estimator: Any) -> None:
     if is_classifying(estimator):
         raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
     _check_inside(estimator)
-    # Some regressors have `predict` only after fitting, such as a StackingRegressor by default.
+    # Some regressors, such as StackingRegressor by default, have `predict` only after `fit`.
     if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
         raise TypeError(
             f"`estimator` must be a regressor with `fit` and `predict`, got {name}. Put a transformer in a "
@@ -201,10 +201,10 @@ def _check_wrapped(estimator: Any) -> None:
 
 
 def _check_inside(estimator: Any) -> None:
-    """Raise if there is a search without a model, or a model of several targets, at any depth."""
+    """Raise if the estimator contains, at any depth, a search without a refit or a multi-output model."""
     finished = False
     for inner in iter_wrapped(estimator):
-        finished |= isinstance(inner, FrozenEstimator)  # a fitted model of one column is allowed
+        finished |= isinstance(inner, FrozenEstimator)  # a frozen multi-output model may predict one column
         if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
             raise ValueError(
                 f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "

@@ -297,7 +297,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> TrainingData:
-        """Check the arguments of `fit` and split the metadata by recipient."""
+        """Check the arguments of `fit`, and split the metadata between splitter and classifier."""
         _check_wrapped(self.estimator)
         check_X(X)
         labels = check_labels(y, self)
@@ -310,7 +310,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
         check_groups_need_cv(self.cv, fit_params)
         weight = check_sample_weight(sample_weight, n)
-        effective_rows(weight, n)  # ranks need repetitions, so relative weights raise
+        effective_rows(weight, n)  # ranks count repetitions, so relative weights raise
         params, weight_params, groups = split_metadata(self, "fit", weight, fit_params)
         return TrainingData(X, labels, weight, params, weight_params, groups)
 
@@ -322,7 +322,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         """Return training and test rows of one split or of several folds; None for a frozen classifier."""
 
         def draw(n_held_out: int) -> Split:
-            # a guarantee per class concerns only new rows of known classes
+            # a guarantee per class is only about new rows with known classes
             exchangeable = self.group_by != BY_CLASS
             return stratified_split(data.y, n_held_out, seed, exchangeable=exchangeable)
 
@@ -397,7 +397,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, the rest to the wrapped ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, all other metadata to the wrapped ``fit``.
 
         Returns
         -------
@@ -411,7 +411,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         try:
             child = get_tags(self.estimator)
-        except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+        except Exception:  # estimators of other packages may have no tags or broken tags
             return tags
         tags.input_tags = child.input_tags
         tags.non_deterministic = child.non_deterministic
@@ -422,7 +422,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _check_group_by(group_by: Any, X: Any) -> None:
-    """Raise if the name "class" could also be a column."""
+    """Raise if X has a column "class", which would make ``group_by="class"`` ambiguous."""
     if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
         raise ValueError(
             "`group_by` 'class' is ambiguous: it means the labels in y, but X has this column too. Pass "

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 class Pieces:
     """Strictly increasing, continuous, piecewise linear function on the real line.
 
-    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope continue outwards.
+    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope continue outward.
     """
 
     knots: FloatArray  # (k,) increasing

@@ -209,8 +209,8 @@ def conditional_coverage_error(
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
         which overfits less than the default parameters.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the rows with positive weight. Each row must be in one test fold. An int k is ``KFold(k,
-        shuffle=True)``.
+        Folds of the rows with positive weight. Each row must be in one test fold. An int k is
+        ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
         Mean squared or mean absolute difference of the coverage from nominal.
     random_state : int, RandomState instance or None, default=None

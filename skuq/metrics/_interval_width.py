@@ -167,8 +167,9 @@ def normalized_mean_interval_width(
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
-        ``norm="std"`` give the width of [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std",
-        y_train=y)``, because the spread of the test fold changes from fold to fold.
+        ``norm="std"`` give the width of [3]_. Make the scorer with
+        ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the test fold changes from fold
+        to fold.
 
     Returns
     -------

@@ -68,17 +68,17 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     pool : bool, default=True
         Whether to add a pool of the best candidates of all base models as a candidate.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on out-of-fold coverage and mean width of 90 % intervals, such as ``{"picp": (">=",
-        0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the lowest CRPS that
-        satisfies them is selected. A constraint that every value of its metric satisfies, or that no value
-        satisfies, raises an error.
+        Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
+        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
+        lowest CRPS that satisfies them is selected. A constraint that every value of its metric satisfies, or
+        that no value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. Three folds cost half as much as five, the default of other estimators. An int k is ``KFold(k,
-        shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A splitter, for
-        example for groups or time series, defines the folds of all candidates and the inner folds of their
-        methods. An iterable defines only the folds of all candidates; inner folds are random. With a single
-        fold, pools and recalibrators are fitted to each half of the test rows and evaluated on the other
-        half.
+        Folds. Three folds cost half as much as five, the default of other estimators. An int k is
+        ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A
+        splitter, for example for groups or time series, defines the folds of all candidates and the inner
+        folds of their methods. An iterable defines only the folds of all candidates; inner folds are random.
+        With a single fold, pools and recalibrators are fitted to each half of the test rows and evaluated on
+        the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
         Choice of candidates after the base models with their own parameters. "optuna" uses Optuna's
         tree-structured Parzen estimator; "halving" uses random candidates and successive halving over the

@@ -32,8 +32,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
         accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score and need ``MetricAccumulator("crps",
-        "mpiw")``.
+        are among the defaults. Forecasts with atoms have no log score and need
+        ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
 

@@ -1,4 +1,4 @@
-"""Base class of the neural estimators: a fit is a part of one stacked training."""
+"""Base class of the neural estimators, which can be trained together in one stack of networks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OWN_NET_PARAMS = {
     "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
-"""Skorch parameters that the estimators set or that have no effect, and their names in the estimators."""
+"""Skorch parameters that the estimators set or that have no effect, with their names in the estimators."""
 
 
 class BaseNeuralEstimator(BaseEstimator, ABC):
@@ -74,11 +74,11 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
-        """Return the units of X and y in the training rows."""
+        """Return the standardizer of X and y, fitted to the rows that are not held out."""
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> TrainedNetworks:
-        """Return the predictive object of the trained networks; ``scaler_`` is set."""
+        """Return the posterior of the trained networks; ``scaler_`` is already set."""
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
         """Return whether rows are held out of the training of all members and of the standardization."""
@@ -88,14 +88,14 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         """Raise for parameters that are invalid for the data."""
 
     def _row_factor(self, data: Any) -> FloatArray | None:
-        """Return a factor of the losses of rows in addition to their weights, shape (n,), or None."""
+        """Return a factor that multiplies the loss of each row, in addition to its weight; (n,) or None."""
         return None
 
     def _architecture(self) -> Architecture:
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
-        """Return the checked settings of the layers without their sizes."""
+        """Return the checked settings of the layers, except their sizes."""
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
@@ -200,7 +200,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return features
 
     def _current_posterior(self) -> Any:
-        """Return the posterior with the present networks and `device`, which may change after loading."""
+        """Return the posterior with the current networks and `device`; both may change after unpickling."""
         return replace(self._fitted_posterior, module=self.net_.module_, device=self.device)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -228,13 +228,13 @@ def fit_clones(
 def fit_together(
     pairs: Sequence[tuple[BaseNeuralEstimator, TrainingData]], progress: Progress
 ) -> list[TrainedFit]:
-    """Fit each estimator to its data; estimators with equal options are trained in one stack."""
+    """Fit each estimator to its data; networks of estimators with equal options are trained together."""
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
         options = one._options()
         plans.append(one._prepare(data))
-        # options with callbacks or functions of the user may not be hashable
+        # options may contain the user's callbacks or functions, which may not be hashable
         group = next((members for others, members in groups if others == options), None)
         if group is None:
             groups.append((options, group := []))

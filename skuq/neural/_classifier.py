@@ -34,7 +34,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
-        """Return the predictive object of the trained networks; ``scaler_`` is set."""
+        """Return the posterior of the trained networks; ``scaler_`` is already set."""
 
     def _spec(self, data: TrainingData, learning_rate: float, **options: Any) -> TrainingSpec:
         """Return the specification of the training, with the cross-entropy as loss."""
@@ -89,7 +89,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
             effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the units of X in the training rows, which must contain all classes."""
+        """Return the standardizer of X; raise if the rows for training lack a class."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):

@@ -136,12 +136,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     practice but has no guarantee, because the same rows select the epoch and calibrate. "split" guarantees
     coverage for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
-    Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
-    max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et
-    al. [2]_. ``n_estimators=40, loss="squared_error", bootstrap=False, keep_best=False, calibration=None,
-    output="members", max_epochs=50, batch_size=32, lr_schedule="constant"`` is the ensemble of Kompa et al.
-    [3]_: quantiles of 40 networks without a variance. They choose `learning_rate` by a random search. Both
-    ensembles have plain layers: ``n_frequencies=0, input_scale=False, activation="relu"``.
+    Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
+    ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
+    and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
+    ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
+    ``batch_size=32`` and ``lr_schedule="constant"``, that is, quantiles of 40 networks without a variance.
+    They choose `learning_rate` by a random search. Both ensembles have plain layers: ``n_frequencies=0``,
+    ``input_scale=False`` and ``activation="relu"``.
 
     The learned frequencies and the learned scale of the inputs follow Holzmüller et al. [4]_ with three
     differences. There are at most 8 frequencies per column rather than 16. The combinations of cosines start
@@ -255,7 +256,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         )
 
     def _check_settings(self, n_members: int) -> Loss:
-        """Return the loss after checking all parameters of this class."""
+        """Check the parameters of this class and return the loss."""
         loss = read_loss(self.loss)
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:

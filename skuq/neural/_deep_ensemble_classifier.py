@@ -103,9 +103,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     aleatoric parts.
 
     The forecast is over-confident after long training without `keep_best`, because the cross-entropy of the
-    training rows keeps decreasing (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model),
-    method="temperature")`` on other rows corrects this). It is also over-confident far from the training
-    rows, where members agree more often than they are right.
+    training rows keeps decreasing
+    (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on other
+    rows corrects this). It is also over-confident far from the training rows, where members agree more often
+    than they are right.
 
     ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 

@@ -61,8 +61,8 @@ def fit_many(
 
     Notes
     -----
-    Cost: memory contains the standardized rows of all fits that are trained together. The time of training
-    grows with the number of networks from about 40 networks on, which fill a core.
+    Cost: memory contains the standardized rows of all fits that are trained together. About 40 networks make
+    full use of a processor core. Above this number, the time of training grows with the number of networks.
 
     Examples
     --------

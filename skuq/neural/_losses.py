@@ -25,7 +25,7 @@ MIN_VARIANCE = 1e-4
 """Least noise variance, relative to the variance of the target."""
 
 _LEAST_SPREAD = 1e-8
-"""Least variance of the average of members; the difference of two squares may be negative."""
+"""Least variance of the average of members; rounding may make a difference of squares negative."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -37,7 +37,7 @@ def variance_of(raw: Tensor) -> Tensor:
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood times variance^beta, and its derivative by the outputs."""
+    """Return the negative log-likelihood times variance^beta, and the gradient for the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y
@@ -137,9 +137,10 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. Near a good fit, this score is the sharpest. Networks become over-confident by
-    this score on targets that are not standardized, and after long training. The estimators of this module
-    therefore standardize the target and select an epoch.
+    The smaller the better. If the noise is normal, no other score gives more accurate estimates from many
+    rows (maximum likelihood). With this score, networks become over-confident on targets that are not
+    standardized, and after long training. The estimators of this module therefore standardize the target and
+    select an epoch.
 
     See Also
     --------
@@ -166,9 +167,9 @@ class NLLLoss(Loss):
 class BetaNLLLoss(Loss):
     r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, without the gradient of the weight [1]_.
 
-    The smaller the better. The plain likelihood hardly learns the mean at large predicted noise. With
-    ``beta=1``, the mean is learned as with squared errors. With ``beta=0``, the mean is learned as with the
-    likelihood.
+    The smaller the better. With the plain likelihood, networks hardly learn the mean where the predicted
+    noise is large. With ``beta=1``, the mean is learned as with squared errors. With ``beta=0``, the mean is
+    learned as with the likelihood.
 
     Parameters
     ----------
@@ -214,8 +215,8 @@ class BetaNLLLoss(Loss):
 class _ScaleLoss(Loss):
     """Score proportional to the units of y, determined by its derivatives (Euler's theorem).
 
-    The score is ``scale`` times the derivative by the scale minus ``residual`` times the derivative by the
-    mean. Both derivatives depend on ``residual / scale`` only.
+    The score is ``scale`` times its derivative with respect to the scale, minus ``residual`` times its
+    derivative with respect to the mean. Both derivatives depend on ``residual / scale`` only.
     """
 
     @abstractmethod
@@ -247,8 +248,7 @@ class CRPSLoss(_ScaleLoss):
 
     See Also
     --------
-    CheckLoss : Quantile form on a grid of levels.
-    NLLLoss : Sharper for normal noise.
+    CheckLoss : Quantile form on a grid of levels. NLLLoss : More accurate for normal noise.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Average slopes over levels, given the slopes below each quantile and their increase above, (n, 2)."""
+    """Return slopes averaged over levels; ``added`` is the change of a level's slopes at its quantile."""
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
 
@@ -416,7 +416,7 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
 def resolve_selection_score(
     keep_best: Any, *, of_mean: bool = False, also: Sequence[str] = ()
 ) -> Loss | None:
-    """Return the score of ``keep_best``, or None for False; ``of_mean`` allows only scores of the mean."""
+    """Return the score of ``keep_best``, or None for False; ``of_mean`` excludes scores with a variance."""
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
     is_score = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)

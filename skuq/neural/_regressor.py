@@ -53,7 +53,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
-        """Return the predictive object of the trained networks; ``scaler_`` is set."""
+        """Return the posterior of the trained networks; ``scaler_`` is already set."""
 
     def _uncalibrated(self) -> Calibration:
         """Return the scale and tails of the distribution with ``calibration=None``."""
@@ -85,7 +85,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the units of the training rows, or of all rows if the training target is constant."""
+        """Return the standardizer of the training rows, or of all rows if the training target is constant."""
         kept = ~held_out
         weight = None if data.sample_weight is None else data.sample_weight[kept]
         scaler = Standardizer.fit(data.X[kept], data.y[kept], weight)
@@ -120,7 +120,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _calibrate(
         self, posterior: Posterior, fit: TrainedFit, data: TrainingData
     ) -> tuple[Calibration, float]:
-        """Return scale and tails estimated from rows outside the training, and the number of these rows."""
+        """Return scale and tails, estimated from rows that are not trained on, and their number."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
         z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
@@ -132,7 +132,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
     ) -> tuple[IntArray, BoolArray]:
-        """Return the rows of a parameter, "oob" or "split", and the mask of their out-of-bag members."""
+        """Return the rows that "oob" or "split" selects, and the mask of their out-of-bag members."""
         split = getattr(self, parameter) == "split"
         oob_mask = fit.plan.out_of_bag() & (fit.plan.held_out == split)[:, np.newaxis]
         rows = rows_with_weight(np.asarray(oob_mask.sum(axis=1) >= at_least), data)
@@ -159,7 +159,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, Posterior]]:
-        """Fit other ensembles without rows that too few members left out, at most a tenth at a time."""
+        """Fit ensembles without rows that too few members left out, each without at most a tenth of all."""
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)
@@ -202,12 +202,12 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
 
 def _too_few_rows(coverage: float, n_rows: float) -> str | None:
-    """Return the warning for fewer calibration rows than the rank of the coverage requires, or None."""
+    """Return the warning if the rank of the coverage requires more calibration rows, otherwise None."""
     needed = rows_needed(coverage)
     if n_rows >= needed:
         return None
     return (
-        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}: "
-        "they may be too narrow. Use more rows, a larger `validation_size` if rows are held out, or a "
-        "lower `calibration_coverage`."
+        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. "
+        "The intervals may be too narrow. Use more rows, a larger `validation_size` if rows are held out, or "
+        "a lower `calibration_coverage`."
     )

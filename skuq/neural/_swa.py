@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: snapshots of one network along further training at a constant rate."""
+"""Stochastic weight averaging: snapshots of one network while its training continues at a constant rate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Training at a constant rate after convergence, with the weights of each epoch."""
+    """Callback that continues training at a constant rate and stores the weights after each epoch."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
@@ -60,7 +60,7 @@ class TakeSnapshots(Callback):
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
-        if epoch == n_before:  # the first steps, scaled by small gradients, would be too long
+        if epoch == n_before:  # else small past gradients make Adam's steps too long
             net.optimizer_.state.clear()
         for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:
@@ -77,7 +77,7 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """One network and its snapshots along further training at a constant rate: a cheap ensemble.
+    """Cheap ensemble: snapshots of one network while its training continues at a constant rate.
 
     The regressor estimates the error of a prediction. It costs little more than the training of one plain
     network. Stochastic weight averaging (SWA) visits weights that fit about equally well. The noise is the
@@ -278,8 +278,8 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must let the training run to its end, where the snapshots are taken, but it "
-                f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+                "`callbacks` must let the training run to its end, where the snapshots are taken, but the "
+                f"training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out

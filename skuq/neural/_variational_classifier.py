@@ -17,7 +17,7 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate by `last_layer`, whose standard deviations start closer to their final values."""
+"""Learning rate by `last_layer`; with True, standard deviations start closer to their final values."""
 
 
 class VariationalClassifier(BaseNeuralClassifier):
@@ -205,7 +205,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         )
 
     def _prior_variance(self) -> float | None:
-        """Return the variance of the prior; None maximizes the evidence."""
+        """Return the variance of the prior, or None if it maximizes the evidence."""
         if isinstance(self.prior, str):
             if self.prior != "empirical":
                 raise ValueError(f"`prior` must be a positive number or 'empirical', got {self.prior!r}.")

@@ -33,9 +33,9 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _CONSTANT = 0.05
-"""Relative standard deviation below which the prediction counts as constant."""
+"""Standard deviation of the prediction, relative to y, below which the prediction counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate by `last_layer`, whose standard deviations start closer to their final values."""
+"""Learning rate by `last_layer`; with True, standard deviations start closer to their final values."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
@@ -251,8 +251,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         check_option(self.inference, "inference", ("auto", "analytic", "sampled"))
         if self.inference == "analytic" and not self.last_layer:
             raise ValueError(
-                "`inference` must not be 'analytic' with last_layer=False: only an uncertain last layer has "
-                "a closed form. Use inference='sampled' or last_layer=True."
+                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic': only an "
+                "uncertain last layer has a closed form. Use inference='sampled' or last_layer=True."
             )
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         score = resolve_selection_score(self.keep_best)
@@ -270,7 +270,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         return posterior
 
     def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
-        """Return the posterior of the last layer or of all layers, with the noise of the training."""
+        """Return the posterior of the last layer or of all layers, with the noise learned in training."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:
             weights, closed_form = module.last_layer_weights(), bool(self.inference != "sampled")

@@ -1,4 +1,4 @@
-"""Recalibrators: maps from distributions to better calibrated distributions, fitted to observations."""
+"""Recalibrators, which map predicted distributions to better calibrated distributions."""
 
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator

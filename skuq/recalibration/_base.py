@@ -33,7 +33,7 @@ _NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
-    """Return the input as a Distribution with rows; only arrays of two columns loc and scale are accepted."""
+    """Return the input as a Distribution; an array must have the two columns loc and scale."""
     checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
@@ -102,7 +102,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     array([0.5, 1.5])
     """
 
-    # The first argument is data, not metadata; scikit-learn excludes only the name "X".
+    # `dist` is data, but scikit-learn would treat it as metadata, because its name is not "X".
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
@@ -112,7 +112,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        """Fit to checked input without rows of zero weight; weights count repetitions."""
+        """Fit to checked input without rows of weight 0; weights are numbers of repetitions."""
 
     @abstractmethod
     def _transform(self, dist: Distribution) -> Distribution:
@@ -157,7 +157,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight = checked[rows], target[rows], weight[rows]
-        with few_rows_reported():  # including inner recalibrators
+        with few_rows_reported():  # one warning, also for inner recalibrators
             self._fit(checked, target, weight)
         if self._learns_by_rows:
             warn_of_few_rows(repeated_rows(weight, len(target)))

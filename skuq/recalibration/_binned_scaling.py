@@ -98,7 +98,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
-        if spread is None:  # exact point masses: any factor fits
+        if spread is None:  # all rows are exact point masses, so any factor fits
             self.bin_edges_, self.factors_ = np.zeros(2), np.ones(1)
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
@@ -114,7 +114,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
 
 def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the steps of the factor as a function of the standard deviation, and its values between."""
+    """Return the step function from standard deviation to factor: places of the steps, values between."""
     edges = bins.edges[1:-1]
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])

@@ -124,7 +124,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
-        effective_rows(weight, len(y))  # ranks need repetitions, so relative weights raise
+        effective_rows(weight, len(y))  # ranks count repetitions, so relative weights raise
         mean, std, z = standardized_residuals(dist, y)
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
@@ -149,7 +149,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         if not isinstance(self.group_by, numbers.Integral):
             raise TypeError(
                 f"`group_by` must be an integer number of bins, a callable or None, got {self.group_by!r}. "
-                "A callable of the predicted distribution gives labels."
+                "A callable takes the predicted distributions and returns one label per row."
             )
         return equal_count_edges(std, check_integer(self.group_by, "group_by"), weight)
 

@@ -93,7 +93,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
         _, std, z = standardized_residuals(dist, y)
         self.bias_, self.factor_, self.level_map_, self.members_, self._weights = 0.0, 1.0, None, None, None
         informative = std > 0
-        if not informative.any():  # exact point masses need no correction
+        if not informative.any():  # all rows are exact point masses
             return
         z, weight = z[informative], None if weight is None else weight[informative]
         self.bias_ = float(np.average(z, weights=weight))

@@ -23,16 +23,16 @@ from skuq.recalibration._gp.standardization import Standardization, check_variat
 from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
-"""Prior of latent scale and skew (logarithms of exponents) and shift (log odds of a level)."""
+"""Prior of latent scale and skew, from which the exponents follow, and of the shift in log odds."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
-"""Median of |log odds| of a uniform level."""
+"""Median of |log odds| of a level that is uniform on [0, 1]."""
 
 _LARGEST = 6.0
-"""Limit of log a and log b, far beyond usual values of standardized predictions."""
+"""Limit of log a and log b, far above their usual values for standardized predictions."""
 
 _ON_ATOMS = 0.1
-"""Largest share of targets on atoms with standardized predictions, since this moves the atoms."""
+"""With a larger share of targets on atoms, predictions are not standardized, because atoms would move."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
@@ -42,10 +42,10 @@ def _log_exponents(latent: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class BetaLikelihood:
-    """Density of beta calibration relative to the base, at the observed levels.
+    """Ratio of the recalibrated density to the original density, at the observed levels.
 
-    With t the level and z = a log t - b log(1 - t) + c, the log density ratio is log(a / t + b / (1 - t)) +
-    log s(z) + log s(-z), where s is the logistic function.
+    With the level t and z = a log t - b log(1 - t) + c, the logarithm of the ratio is log(a / t + b / (1 -
+    t)) + log s(z) + log s(-z), where s is the logistic function.
     """
 
     log_lower: FloatArray
@@ -56,7 +56,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best common map of all rows, since scales may be off by orders of magnitude."""
+        """Return the best common map for all rows, because the scale may be wrong by orders of magnitude."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -212,7 +212,7 @@ class GPBetaRecalibrator(GPRecalibrator):
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Standardize the predictions; return log levels of the targets, with atoms and ends spread out."""
+        """Standardize the predictions if needed; return log levels of the targets, with atoms spread out."""
         dist, y = spread.dist, spread.y
         overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
@@ -245,7 +245,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; targets outside the support have the range of levels of all such rows."""
+    """Return normal scores; targets outside the support get the outermost levels, by their share of rows."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

@@ -24,7 +24,7 @@ _NODES = 16
 
 @dataclass(frozen=True)
 class CauchyLikelihood:
-    """y ~ Cauchy(mu, s exp(w)), as a function of log |z|, z = (y - mu) / s, without constant terms."""
+    """Likelihood of y ~ Cauchy(mu, s exp(w)) given log |z|, up to a constant; z is (y - mu) / s."""
 
     log_size: FloatArray
 
@@ -33,7 +33,7 @@ class CauchyLikelihood:
         return gauss_hermite(_NODES)
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the log of the median |z|, which is nearly optimal for all rows."""
+        """Return the logarithm of the median |z|, which is a nearly optimal constant w."""
         return np.array([WeightedRanks(self.log_size, weight).median])
 
     def take(self, rows: IntArray) -> CauchyLikelihood:

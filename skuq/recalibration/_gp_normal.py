@@ -15,7 +15,7 @@ from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
 from skuq.recalibration._scaling import RowsWithUncertainty, ScalingRecalibrator, finite_std, overall_factor
 
 _MAX_EXPONENT = 50.0
-"""Limit of exponents against overflow, far beyond the values that the search accepts."""
+"""Limit of exponents that prevents overflow, far above all values that the search accepts."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class NormalLikelihood:
     log_square: FloatArray
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the log variance factor that is best for all rows."""
+        """Return the best constant log variance factor."""
         return np.array([logsumexp(self.log_square, b=weight) - np.log(weight.sum())])
 
     def take(self, rows: IntArray) -> NormalLikelihood:

@@ -15,24 +15,24 @@ from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
 
 _DECIMALS = 12
-"""Decimals of normal scores, in units of their spread; repeated rows may differ beyond them by rounding."""
+"""Decimals of normal scores, in units of their spread; further decimals are rounding errors."""
 
 _MOST_BLUR = 0.7
-"""Largest gap between the smooth map and the rows' plotting positions, times the root of n.
+"""Largest gap between the smooth map and the plotting positions, times the square root of n.
 
-Gaussian rows exceed it in less than one sample of a hundred (measured at n from 20 to 5000).
+Less than 1 % of Gaussian samples have a larger gap (measured for n from 20 to 5000).
 """
 
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""Limit in interquartile ranges from the median, about 7 standard deviations of a Gaussian."""
+"""Distance from the median at which scores are winsorized, in interquartile ranges."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
 
-Measured on nine processes at n from 20 to 10 000; Silverman's 1.06 is better for straight maps and worse for
-bent maps.
+Measured on nine processes at n from 20 to 10 000; Silverman's factor 1.06 is better for linear maps and worse
+for nonlinear maps.
 """
 
 
@@ -94,7 +94,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
     of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is their standard deviation. The scores are first
-    shrunk towards their mean to compensate the variance of the kernel, so that a straight map stays straight.
+    shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays straight.
     ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the estimate differs
     from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at levels that it
     maps between 1 / (n + 1) and n / (n + 1).
@@ -161,11 +161,11 @@ class IsotonicRecalibrator(BaseRecalibrator):
 def _plotting_positions(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct normal scores of the PIT, their mean rank over n + 1, and their weights."""
+    """Return the distinct normal scores of the PIT, their mean ranks divided by n + 1, and their weights."""
     _, points, weights = spread_atoms(lower, upper, weight)
     atom = lower < upper
     if atom.any():
-        ends = np.concatenate([lower[atom], upper[atom]])  # knots at the ends of atoms
+        ends = np.concatenate([lower[atom], upper[atom]])  # knots of weight 0 at both ends of each atom
         points, weights = np.concatenate([points, ends]), np.concatenate([weights, np.zeros(len(ends))])
     # merge scores that differ only by rounding, as repeated rows may
     unit = _unit(points)
@@ -178,7 +178,7 @@ def _plotting_positions(
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, or below their size if they are equal."""
+    """Return the power of two below the spread of the scores, or below their size if all are equal."""
     finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
@@ -204,16 +204,16 @@ def _outer_slope(
 def _thin(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interpolated map at few positions, which depend only on n and on large tie groups."""
+    """Return the interpolated map at few positions, which depend on n and on large groups of ties only."""
     if not len(scores):
         return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
     even = step * np.arange(1, n_levels + 1)
-    # ranks 1, 2, 4, ... from either end, since even ranks would skip the tails
+    # ranks 1, 2, 4, ... from both ends, because evenly spaced ranks would skip the tails
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
-    # keep ends, and tie groups heavier than a step, where the map is vertical
+    # keep both ends, and groups of ties heavier than a step, where the map is vertical
     kept = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
     # between two rows the map is linear on the scale of normal scores
     return np.interp(ndtri(kept), ndtri(positions), scores), kept
@@ -222,9 +222,9 @@ def _thin(
 def _kernel_estimate(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smooth map at normal scores half a bandwidth apart; halve the bandwidth if it misfits."""
+    """Return the smooth map on a grid of normal scores; halve the bandwidth until the map fits the rows."""
     outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows at a level of 0
-    # ends of atoms have no weight, since they are not data of the kernel
+    # without the ends of atoms, which are not data
     rows = masses > 0
     scores, positions, masses = scores[rows], positions[rows], masses[rows]
     center, spread = center_and_spread(scores, masses)
@@ -244,9 +244,9 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores, and the weight below each by a kernel of the given bandwidth."""
-    # Scores much closer than the bandwidth are merged, so that the cost does not grow with n. Rounding to
-    # cells of a power of two is symmetric.
+    """Return a grid of normal scores, and the kernel estimate of the weight below each."""
+    # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
+    # are rounded to multiples of a power of two, which is symmetric around 0.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
     place = np.unique(np.rint(scores / cell), return_inverse=True)[1].ravel()
     mass = np.bincount(place, masses)
@@ -268,7 +268,7 @@ def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, flo
     reach = _FAR_OUT * (high - low) if high > low else np.inf
     held = np.clip(score, middle - reach, middle + reach)
     center = float(np.average(held, weights=masses))
-    unit = float(np.abs(held - center).max()) or 1.0  # squares are finite in this unit
+    unit = float(np.abs(held - center).max()) or 1.0  # in this unit, squares are finite
     return center, unit * float(np.sqrt(np.average(np.square((held - center) / unit), weights=masses)))
 
 

@@ -169,7 +169,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         self.coverage_, self.optimum_, self.operating_point_ = coverage, optimum, point
 
     def _check(self) -> float:
-        """Raise for invalid parameters; return the coverage of the bands."""
+        """Check the parameters and return the coverage of the bands."""
         check_option(self.x_axis, "x_axis", WIDTH_AXES)
         check_option(self.y_axis, "y_axis", MISS_AXES)
         check_option(self.vary, "vary", VARY)
@@ -188,8 +188,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         if not reaches(miss_rate, curve.miss_rate[-1]):
             raise ValueError(
                 f"`miss_rate` must be at least {curve.miss_rate[-1]:.3g}, got {miss_rate:g}, because in "
-                "this share of the rows the interval does not extend from the mean toward `y`, and no factor "
-                "changes this. Use vary='bias'."
+                "this share of the rows the interval does not extend from the mean toward `y`. No factor can "
+                "widen such an interval toward `y`. Use vary='bias'."
             )
         return curve.operating_point(miss_rate=miss_rate)
 
@@ -203,7 +203,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         unit = curve.target_std
         if unit == 0:
             raise ValueError(
-                "`y` must vary if `cost` is a number, since its standard deviation is then the unit of "
+                "`y` must vary if `cost` is a number, because the standard deviation of `y` is the unit of "
                 f"width, got {cost!r} and constant `y`. Pass the costs of width and misses as a pair."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
@@ -237,14 +237,14 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets, set to the mean for point masses whose error is due to rounding."""
+    """Return the targets; replace them by the mean in point masses whose error is only rounding."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return the distributions, scaled to the target intervals; Gaussian or point masses without interval."""
+    """Return the distributions scaled to the target intervals; normal if an interval has no width."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []
@@ -257,5 +257,5 @@ def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, cove
         parts.append(Normal(target[certain].mean(axis=1), after[certain] / (2 * reach)))
     if len(parts) == 1:
         return parts[0]
-    behind = np.argsort(certain, kind="stable")  # certain rows last
+    behind = np.argsort(certain, kind="stable")  # `concat` put certain rows last
     return concat(parts)[np.argsort(behind)]

@@ -17,7 +17,7 @@ _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
 """Levels added for the tails: the bounds of 90 to 99.9 % intervals."""
 
 _SMALLER = 1 - 1e-6
-"""Levels of the tails below this share of the outermost level are distinct from it."""
+"""A level of the tails is added only if it is below this share of the outermost given level."""
 
 _ROUNDING = 8
 """Rounding error of a shift, in units in the last place."""
@@ -129,14 +129,14 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
-                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the median "
-                f"is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals {self.mean_width_:g}. "
-                "Check the units of `y`."
+                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the "
+                f"predicted median is {dist[[row]].median()[0]:g}. The mean width of 90 % intervals is "
+                f"{self.mean_width_:g}. Check the units of `y`."
             )
         ranks = ranked * (n + 1)
         shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])
-        # Round outwards, since many equal targets would otherwise lie just beyond their quantile. A shift
-        # of 0 is exact.
+        # Round away from the median. Otherwise, many equal targets could lie just beyond their quantile. A
+        # shift of 0 needs no rounding.
         size = max(float(np.abs(y).max()), float(np.abs(quantiles).max()))
         rounding = _ROUNDING * np.spacing(size) / unit.min()
         self.shifts_ = shifts + np.where(shifts == 0, 0.0, rounding * np.sign(self.levels_ - 0.5))
@@ -154,14 +154,14 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         return levels
 
     def _unit(self, width: FloatArray) -> FloatArray:
-        """Return the positive unit of each row's shifts; 1 in the units of y if all widths are 0."""
+        """Return the positive unit of each row's shifts, in the units of y; 1 if all widths are 0."""
         if self.mean_width_ == 0:
             return np.ones_like(width)
         return (width + self.mean_width_) / 2
 
 
 def _with_tails(levels: FloatArray, n: float) -> FloatArray:
-    """Return the levels, and the levels of the tails for which n rows have a rank."""
+    """Return the levels, with additional levels in the tails if n rows have a rank for them."""
     tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
     # a level that differs from the outermost level by rounding would give a density of 0 / 0
     lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))

@@ -1,4 +1,4 @@
-"""Common factors for all standard deviations that fit calibration rows best, by several criteria."""
+"""Best common factors of all standard deviations, by several criteria."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _REACH = 1e7
 """Number of standard deviations beyond which the derivative of the CRPS equals its limit."""
 
 _DIGITS = 12
-"""Decimals of the logarithm of a factor; further decimals depend on the order of the rows."""
+"""Decimals of the logarithm of a factor; further decimals would depend on the order of the rows."""
 
 
 def crps_factor(spread: RowsWithUncertainty) -> float:
-    r"""Return the factor of least mean CRPS, the root of a convex sum's derivative.
+    r"""Return the factor with the least mean CRPS; the mean is convex, so its derivative has one root.
 
-    With e the residual and C the CRPS of a row by distance from its mean, the scaled row scores
-    :math:`r C(e / r)`. Its derivative is :math:`C(x) - x C'(x)` at :math:`x = e / r`, where
-    :math:`C'(x) = 2 F(x) - 1`.
+    Let e be the residual of a row, and C(x) the CRPS of its distribution at the distance x from the mean.
+    After scaling by r, the CRPS is :math:`r C(e / r)`. Its derivative with respect to r is
+    :math:`C(x) - x C'(x)` at :math:`x = e / r`, where :math:`C'(x) = 2 F(x) - 1`.
     """
     spread = spread._replace(dist=_centered(spread.dist))
     size = np.abs(spread.z)
@@ -47,7 +47,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
         return check_factor(factor)
     low = high = float(np.log(factor))
     while slope(low) > 0:
-        if low < np.log(smallest):  # many residuals are 0, and a factor of 0 scores best
+        if low < np.log(smallest):  # many residuals are 0, so that a factor of 0 is best
             return check_factor(0.0)
         low -= 1.0
     while slope(high) < 0:
@@ -57,7 +57,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
-    """Return the derivative of each row's CRPS by the common factor, up to a constant factor; means are 0."""
+    """Return the derivative of each row's CRPS for the factor, up to a constant; all means are 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
         # sigma [2 phi(z) - 1 / sqrt(pi)] times sqrt(pi)
@@ -67,7 +67,7 @@ def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
 
 
 def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
-    """Return the smallest factor whose central intervals, scaled about the mean, hold a share of rows."""
+    """Return the smallest factor with which the scaled central intervals contain the share ``coverage``."""
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
     widest = np.abs(bounds - mean[:, np.newaxis]).max()
@@ -92,20 +92,20 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
 
 
 def median_factor(spread: RowsWithUncertainty) -> float:
-    """Return the factor with which half of the rows are within their median distance from the mean."""
+    """Return the factor with which half of the targets are within the median distance from their mean."""
     distance = _median_distance(spread.dist)
     empty = distance <= 1e-12 * spread.std
     if empty.any():
         raise ValueError(
-            f"`robust` must be False for a `dist` with half of its probability on the mean, as at row "
-            f"{int(np.argmax(empty))}, since the median distance from the mean is then 0."
+            "`robust` must be False if a distribution has half of its probability at the mean, got such a "
+            f"distribution at row {int(np.argmax(empty))}. Its median distance from the mean is 0."
         )
     with np.errstate(over="ignore"):
         return check_factor(WeightedRanks(np.abs(spread.z) * (spread.std / distance), spread.weight).median)
 
 
 def _median_distance(dist: Distribution) -> FloatArray:
-    """Return the median of |Y - mean| of each row; one search for a location-scale family."""
+    """Return the median of |Y - mean| of each row; a location-scale family needs only one search."""
     form = dist._standard_form()
     if form is None:
         return _search_median_distance(_centered(dist))

@@ -1,4 +1,4 @@
-"""Base class and common steps of the recalibrators that scale each distribution about its mean."""
+"""Base class and shared functions of the recalibrators that scale each distribution about its mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _ATTEMPTS = 16
-"""Number of fourfold increases of a step against rounding, up to a few millionths."""
+"""Number of attempts to cover a bound in spite of rounding; each step is four times the previous step."""
 
 
 class ScalingRecalibrator(BaseRecalibrator):
@@ -52,7 +52,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation, which determine the scale."""
+    """Rows with a positive predicted standard deviation; only such rows determine the scale."""
 
     dist: Distribution
     y: FloatArray
@@ -62,14 +62,14 @@ class RowsWithUncertainty(NamedTuple):
 
     @property
     def rows(self) -> float:
-        """Number of rows, counting repetitions."""
+        """Number of rows, including repetitions."""
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
 def rows_with_uncertainty(
     dist: Distribution, y: FloatArray, weight: FloatArray | None
 ) -> RowsWithUncertainty | None:
-    """Return the rows with positive spread, or None if all rows are exact; wrong point masses raise."""
+    """Return the rows with positive std, or None if there are none; raise for wrong point masses."""
     _, std, z = standardized_residuals(dist, y)
     spread = std > 0
     if spread.all():
@@ -107,12 +107,12 @@ def overall_factor(z: FloatArray, weight: FloatArray | None) -> float:
 
 
 class BinSquares(NamedTuple):
-    """Rows in bins of equal count by standard deviation, with sums for their factors."""
+    """Bins of predicted standard deviation with about equal counts, and the sums that give their factors."""
 
     bins: Bins
     rows: FloatArray
     squares: FloatArray  # sum of the squared standardized residuals of each bin
-    overall: float  # mean over all rows
+    overall: float  # mean square over all rows
 
 
 def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
@@ -124,7 +124,7 @@ def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
 
 
 def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean (n,) and central interval (n, 2) of each row; raise if the mean lies outside."""
+    """Return mean (n,) and central interval (n, 2) of each row; raise if an interval excludes its mean."""
     mean, bounds = dist.mean(), dist.interval(coverage)
     finite = np.isfinite(mean) & np.isfinite(bounds).all(axis=1)
     if not finite.all():
@@ -149,7 +149,7 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
 def nudge_until_covered(
     parameter: float, unit: float, missed: Callable[[float], float], allowed: float
 ) -> float:
-    """Return a slightly larger parameter of bands, so that rounding excludes none of the rows on a bound."""
+    """Return the parameter, increased slightly if rounding would exclude rows whose y is on a bound."""
     step, candidate = 4 * float(np.spacing(unit)), parameter
     for _ in range(_ATTEMPTS):
         if reaches(allowed, missed(candidate)):

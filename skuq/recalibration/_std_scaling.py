@@ -132,7 +132,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
                 "bounded influence on this objective. Leave `robust` out."
             )
         spread = rows_with_uncertainty(dist, y, weight)
-        # exact point masses: any factor fits
+        # if all rows are exact point masses, any factor fits
         self.factor_ = 1.0 if spread is None else self._best(spread, coverage)
 
     def _best(self, spread: RowsWithUncertainty, coverage: float) -> float:

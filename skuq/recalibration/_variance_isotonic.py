@@ -102,12 +102,12 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         min_rows = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
-        if spread is None:  # exact point masses need no correction
+        if spread is None:  # all rows are exact point masses
             self.predicted_variance_ = self.variance_ = np.ones(1)
             return
         min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
-        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows are not distinct
+        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows are not distinct rows
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
         with np.errstate(over="ignore", under="ignore"):
             predicted, learned = (np.square(np.float64(unit)) * each for each in knots)
@@ -119,12 +119,12 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         predicted = np.log(self.predicted_variance_)
         with np.errstate(divide="ignore"):  # point masses get the factor of the smallest variance
             place = np.clip(2 * np.log(std), predicted[0], predicted[-1])
-        # Outside, the ratio to the predicted variance equals the ratio at the outermost knot.
+        # Beyond the outermost knots, the ratio to the predicted variance equals the ratio at the knot.
         return np.asarray(np.exp((np.interp(place, predicted, np.log(self.variance_)) - place) / 2))
 
 
 def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
-    """Raise unless the knots are finite and not below `tiny`, where they would lose digits."""
+    """Raise unless all variances are finite and large enough to keep their precision."""
     knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"

@@ -1,4 +1,4 @@
-"""The naive bootstrap: the spread of models fitted to resampled rows, and the noise around their mean."""
+"""Naive bootstrap: the spread of models fitted to resampled rows, and the noise around their mean."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from skuq.regressors._members import (
 from skuq.regressors._scale_model import ScaleModel, fit_scale
 
 _NOISE_FOLDS = 5
-"""Folds for a noise model of the user."""
+"""Number of folds if the user passes a noise model."""
 
 _MIN_DF = 3
-"""Least degrees of freedom with a finite predictive variance; only an ensemble of two has fewer."""
+"""Least degrees of freedom with a finite predictive variance; needed for ensembles of two members."""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
@@ -97,11 +97,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
 
     The intervals are often too long, as the paper notes, since :math:`\hat\sigma_\omega^2` is the variance of
-    one member rather than of their mean. On 21 data sets, 90 % intervals of a default forest cover 97 %.
-    A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is about as
-    large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors, which is
-    :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects this;
-    `ForestDistributionRegressor` needs no correction.
+    one member rather than of the mean of the members. On 21 data sets, 90 % intervals of a default forest
+    cover 97 %. A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is
+    about as large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors,
+    which is :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects
+    this; `ForestDistributionRegressor` needs no correction.
 
     "heteroscedastic" fits a model of :math:`\log |y - \hat f|` and shrinks it as `ResidualRegressor` does.
     Equation 9 sets the mean noise variance.
@@ -118,9 +118,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     `fit_transform` uses the k out-of-bag members of each row. It adds :math:`\hat\sigma_\omega^2 (1/k - 1/M)`
     to the variance, since a mean of k members is less certain than a mean of M. Rows with fewer than two
     out-of-bag members need a second set of members that is fitted without these rows. With ``noise=None``,
-    rows whose out-of-bag members agree and are wrong need it too. Such rows are rare with 50 members, and a
-    few rows are such rows with 10 members. Without such rows, `fit_transform` costs no more than `fit`. A
-    forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
+    rows whose out-of-bag members agree on a wrong value need the second set too. With 50 members, rows that
+    need it are rare; with 10 members, there are a few. If there are none, `fit_transform` costs no more than
+    `fit`. A forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
 
     A noise estimate from fewer than 12 rows gives a `SmallSampleWarning`.
 
@@ -191,7 +191,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _learn(
         self, data: TrainingData, progress: Progress, *, every_row: bool
     ) -> tuple[MemberPredictions, FloatArray]:
-        """Fit members and noise; return the out-of-bag predictions and the noise scale of each row."""
+        """Fit members and noise; return out-of-bag predictions, and the noise scale of each row."""
         check_option(self.noise, "noise", ("homoscedastic", "heteroscedastic", None))
         rng = check_random_state(self.random_state)
         oob = self._fit_members(data, rng, progress)
@@ -232,7 +232,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         else:
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
             fitted = self._fit_ensemble(self.model_, data)
-            if fitted is not self.model_:  # a constant target: members are not fitted
+            if fitted is not self.model_:  # the target is constant, so no members are fitted
                 return self._repeat(fitted, self.model_.n_estimators, data)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
@@ -254,7 +254,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return self._members(data.X)
 
     def _refit_without_rows(self, data: TrainingData, oob: MemberPredictions, seed: int) -> MemberPredictions:
-        """Predict rows with too few out-of-bag members by members that are not fitted to them."""
+        """Predict rows with too few out-of-bag members by new members that are fitted without these rows."""
         too_few = np.flatnonzero(self._too_few_oob(data, oob))
         if not len(too_few):
             return oob
@@ -271,7 +271,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
-        """Return the mask of rows with too few out-of-bag members, or with a wrong point mass."""
+        """Return the mask of rows with too few out-of-bag members, or with a wrong value by all members."""
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
             mean, std = oob.mean_and_std()
@@ -279,7 +279,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return too_few
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
-        """Return another bootstrap of the same size; only its members are used."""
+        """Return a bootstrap regressor with as many members and without noise."""
         return BootstrapRegressor(
             estimator, self.n_estimators, noise=None, n_jobs=self.n_jobs, random_state=seed
         )
@@ -289,7 +289,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise(
         self, data: TrainingData, oob: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
     ) -> FloatArray:
-        """Estimate the noise from out-of-bag residuals (equation 9); return its scale in each row."""
+        """Estimate the noise from out-of-bag residuals (equation 9); return the noise scale of each row."""
         self.noise_scale_ = 0.0
         self.noise_model_: ScaleModel | None = None
         if self.noise is None:
@@ -311,7 +311,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise_model(
         self, data: TrainingData, usable_rows: IntArray, mean: FloatArray, seed: int
     ) -> FloatArray:
-        """Fit the noise model, with its mean from equation 9; return the out-of-fold scale of all rows."""
+        """Fit the noise model, whose mean variance follows equation 9; return the out-of-fold scale."""
         rows = data.take(usable_rows)
         estimator = self.noise_estimator
         if estimator is not None:
@@ -371,11 +371,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M for rows predicted by all M members (Sluijterman et al. 2024), and fewer for other rows.
+    """Return M degrees of freedom for rows with all M members (Sluijterman et al. 2024), fewer for others.
 
-    The mean squared standardized error is nu / (nu - 2), with nu = (k - 1) / share^2 for k members and an
-    epistemic share of the variance (Welch and Satterthwaite). The variance of Student t grows by the same
-    factor.
+    For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2, where
+    ``share`` is the epistemic share of the variance (Welch and Satterthwaite). Compared with M members, the
+    variance of the Student t distribution increases by the same factor as this error.
     """
 
     def excess(nu: FloatArray | np.float64) -> FloatArray:

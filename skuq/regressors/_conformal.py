@@ -216,7 +216,7 @@ class ConformalRegressor(BaseConformalRegressor):
             raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
         window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
-        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
+        effective_rows(data.sample_weight, len(data))  # ranks count repetitions, so relative weights raise
         split = self._split(data, split_seed)
         estimator = self.estimator
         if split is not None:
@@ -245,7 +245,7 @@ class ConformalRegressor(BaseConformalRegressor):
         def draw(n_held_out: int) -> Split:
             splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
             train, test = next(splitter.split(np.empty(len(data))))
-            return np.sort(train), test  # sorted for models whose fit depends on the order of rows
+            return np.sort(train), test  # sorted, because the order of rows affects the fit of some models
 
         splits = held_out_splits(self, self.cv, data, draw)
         if splits is None:
@@ -261,8 +261,8 @@ class ConformalRegressor(BaseConformalRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:
             raise ValueError(
-                "`fit_transform` needs folds in which every row is tested, but `cv` is one split. Use "
-                "cv=None, or call `fit`, and then `transform` with new rows."
+                "`fit_transform` must predict every row out of fold, but `cv` is one split, in which some "
+                "rows are not tested. Use cv=None, or call `fit` and then `transform` with new rows."
             )
         return super()._fit_transform(data, progress)
 

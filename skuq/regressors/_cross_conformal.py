@@ -28,7 +28,7 @@ CROSS_METHODS = {
     "jackknife+": {"block_size"},
     "jackknife+ab": {"cv", "n_estimators", "aggregate", "block_size"},
 }
-"""Method-specific parameters of each method."""
+"""Parameters of each method that do not apply to all methods."""
 
 
 class CrossConformalRegressor(BaseConformalRegressor):
@@ -52,7 +52,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of "cv+": None is 5, an int k is ``KFold(k, shuffle=True)``; splitters may be time-ordered or
-        repeated. With "jackknife+ab", pairs of a resample and its left-out rows; None draws
+        repeated. With "jackknife+ab", ``cv`` gives pairs of a resample and its left-out rows; None draws
         ``n_estimators`` resamples. Not with "jackknife+".
     n_estimators : int or None, default=None
         Number of resamples of "jackknife+ab", 50 if None. Not with ``cv``.
@@ -159,7 +159,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         method = self._check_method()
         symmetric = check_option(self.symmetric, "symmetric", (True, False))
         block_size = None if self.block_size is None else check_integer(self.block_size, "block_size")
-        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
+        effective_rows(data.sample_weight, len(data))  # ranks count repetitions, so relative weights raise
         bagged = method == "jackknife+ab"
         aggregate = "mean" if self.aggregate is None else self.aggregate
         check_option(aggregate, "aggregate", ("mean", "median"))
@@ -192,7 +192,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.estimator_ = estimator
 
     def _check_method(self) -> str:
-        """Return the method; raise if another parameter contradicts it."""
+        """Return the method; raise if a parameter is given that the method does not use."""
         method: str = check_option(self.method, "method", tuple(CROSS_METHODS))
         if isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
@@ -215,7 +215,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
     def _splits(self, data: TrainingData, method: str, seed: int) -> list[Split] | LeaveOneOut:
         """Return the training and test rows of each fold."""
         if method == "jackknife+":
-            return LeaveOneOut()  # a list of its n folds would hold n squared integers
+            return LeaveOneOut()  # a list of the n folds would contain n squared integers
         if method == "jackknife+ab" and self.cv is None:
             n_estimators = 50 if self.n_estimators is None else self.n_estimators
             return bootstrap_splits(len(data), check_integer(n_estimators, "n_estimators"), seed)

@@ -17,10 +17,10 @@ from skuq.recalibration import (
 class DefaultRecalibrator(BaseRecalibrator):
     """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions.
 
-    StdScalingRecalibrator fits one factor for the coverage of 90 % intervals. No such factor exists for wrong
-    point masses, infinite standard deviations, or intervals that exclude their mean. IsotonicRecalibrator
-    then replaces it; `fit` raises if it cannot reach the targets either. Quantiles with an epistemic part
-    also get a factor, since a shift would lose this part.
+    StdScalingRecalibrator fits the factor with which 90 % intervals have nominal coverage. No such factor
+    exists for wrong point masses, infinite standard deviations, or intervals that exclude their mean. In
+    these cases, IsotonicRecalibrator is used. `fit` raises if neither recalibrator can be fitted. Quantiles
+    with an epistemic part also get a factor, because a shift would remove the epistemic part.
     """
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
@@ -33,7 +33,7 @@ class DefaultRecalibrator(BaseRecalibrator):
         except ValueError as no_factor:
             try:
                 self.recalibrator_ = IsotonicRecalibrator().fit(dist, y, weight)
-            except ValueError:  # no map of levels reaches the targets either
+            except ValueError:  # a map of levels cannot reach the targets either
                 raise no_factor from None
 
     def _transform(self, dist: Distribution) -> Distribution:
@@ -41,6 +41,6 @@ class DefaultRecalibrator(BaseRecalibrator):
         return recalibrated
 
     def predict(self, dist: Any) -> FloatArray:
-        """Return the point prediction, unchanged to the last bit if only the scale changes."""
+        """Return the point prediction; it is exactly the same if only the scale changes."""
         points: FloatArray = self.recalibrator_.predict(dist)
         return points

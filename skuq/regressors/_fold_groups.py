@@ -1,9 +1,9 @@
-"""Gain by more training rows and by averaging models, estimated from models without two folds.
+"""Decrease of errors by more training rows and by averages of models, estimated by leaving out two folds.
 
-An out-of-fold error comes from one model trained on a part of the rows. It is larger than the error of a
-model trained on all rows, and larger than the error of the average of the folds' models. Models without two
-folds show the decrease of errors with the number of rows, and the differences between models on rows that
-neither is trained on.
+An out-of-fold error is the error of one model that is trained on a part of the rows. This error is larger
+than the error of a model trained on all rows, and larger than the error of the average of the folds' models.
+Models trained without two folds show how errors decrease with the number of rows. They also show how much two
+models differ on rows on which neither of them is trained.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 Folds = list[tuple[IntArray, IntArray]]
 
 _N_PAIRED = 3
-"""Number of folds that are left out in pairs; more pairs add little accuracy."""
+"""Number of folds from which pairs are left out; more pairs would add little accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldGroups:
-    """Predictions of models that are trained without groups of folds."""
+    """Predictions of models, each trained without a group of folds."""
 
-    rows: tuple[IntArray, ...]  # of the folds of each group
-    predictions: tuple[FloatArray, ...]  # for these rows, by the model without them
+    rows: tuple[IntArray, ...]  # rows of the folds of each group
+    predictions: tuple[FloatArray, ...]  # predictions for these rows by the model trained without them
     sizes: FloatArray  # sum of the training weights of each model
 
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
-        """Return the mean over the models without each row, and the mask of rows with such models."""
+        """Return the mean of each row over models trained without it, and the mask of rows that have one."""
         total, count = np.zeros(n), np.zeros(n)
         for rows, value in zip(self.rows, values, strict=True):
             total[rows] += value
@@ -44,14 +44,14 @@ class FoldGroups:
         return total / np.maximum(count, 1), count > 0
 
     def variance_ratio(self, out_of_fold: FloatArray, weight: FloatArray, k: int) -> float:
-        """Return the variance between models without one of k folds relative to models without two.
+        """Return the ratio of two variances: between models without one of k folds, and without two.
 
         Half the mean squared difference of two models has two parts. One part is proportional to the number
-        of rows by which their training sets differ. The other part occurs after any change of the rows, as in
-        trees whose first split changes. The difference of two models without two folds, and the difference of
-        one of them from a model without one fold, determine both parts. In simulations with 3, 5 and 10
-        folds, the ratio was typically within 20 % of the true ratio for linear models, nearest neighbors,
-        trees, boosting and forests.
+        of rows by which the training sets differ. The other part does not depend on this number: in a tree,
+        for example, any change of the rows may change the first split. Two differences determine both parts:
+        between two models without two folds, and between such a model and a model without one fold. In
+        simulations with 3, 5 and 10 folds, the ratio was typically within 20 % of the true ratio for linear
+        models, nearest neighbors, trees, boosting and forests.
         """
         n = len(weight)
         mean, _ = self.mean_by_row(self.predictions, n)
@@ -71,7 +71,7 @@ class FoldGroups:
         )
         if to_mean == 0:
             return 1.0
-        quotient = to_single / 2 / (2 * to_mean)  # two models: their variance is twice the mean square
+        quotient = to_single / 2 / (2 * to_mean)  # the variance of two models is twice the mean square
         smooth_to_single, smooth_of_folds = (k - 2) / (2 * (k - 1)), ((k - 2) / (k - 1)) ** 2
         abrupt = float(np.clip((quotient - smooth_to_single) / (1 - smooth_to_single), 0, 1))
         return smooth_of_folds * (1 - abrupt) + abrupt
@@ -83,12 +83,12 @@ def trained_on_by_all(folds: Folds, group: Iterable[int], n: int) -> BoolArray:
 
 
 def _pairs(k: int) -> list[tuple[int, ...]]:
-    """Return the pairs of the first folds; two models leave each of their rows out."""
+    """Return all pairs of the first folds, so that two models leave out each row of these folds."""
     return list(combinations(range(min(k, _N_PAIRED)), 2)) if k > 2 else []
 
 
 def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options: Any) -> FoldGroups:
-    """Fit clones of the estimator without pairs of folds, if at least two rows remain."""
+    """Fit clones without pairs of folds; skip a pair if fewer than two training rows remain."""
     n = len(data)
     splits = []
     for group in _pairs(len(folds)):
@@ -113,20 +113,20 @@ def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options:
 
 
 class RelativeErrors(NamedTuple):
-    """Sizes of errors relative to the out-of-fold errors, at most 1."""
+    """Expected errors of the two locations divided by the out-of-fold errors, at most 1."""
 
-    folds: float  # of the mean of the folds' models
-    refit: float  # of the model fitted to all rows
+    folds: float  # location: the mean of the folds' models
+    refit: float  # location: the model fitted to all rows
 
 
 NO_GAIN = RelativeErrors(1.0, 1.0)
-"""Errors of both locations equal to the out-of-fold errors."""
+"""Both locations have errors as large as the out-of-fold errors."""
 
 
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
-    """Return the mean absolute errors of both locations; rows with a ``unit`` of NaN are skipped."""
+    """Return the relative errors of both locations, in ``unit`` of each row; NaN as a unit skips the row."""
     weight, unit = np.where(np.isnan(unit), 0.0, data.repetitions), np.where(np.isnan(unit), 1.0, unit)
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
     weight = weight * counted
@@ -151,7 +151,7 @@ def relative_errors(
 
 
 def _gain_by_averaging(variance: float, k: int) -> float:
-    """Return the errors of the mean of k models, given their variance relative to their squared errors."""
+    """Return the relative error of a mean of k models, given variance divided by squared error."""
     return float(np.sqrt(1 - (k - 1) / k * min(max(variance, 0.0), 1.0)))
 
 
@@ -163,7 +163,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the errors of a model trained on all rows relative to models without one fold."""
+    """Return the error of a model trained on all rows, divided by the error of models without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()
@@ -182,7 +182,7 @@ def _gain_by_rows(
 
 
 def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
-    """Return groups of folds as positions among the tested pairs, each with its training pairs."""
+    """Return splits of the out-of-fold pairs, one per group of folds; pairs are numbered by fold."""
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
@@ -195,7 +195,7 @@ def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
 
 
 def groups_among(groups: Folds, chosen: IntArray, n: int) -> Folds:
-    """Return the groups with at least two training pairs, as positions among the chosen pairs."""
+    """Return the splits of the chosen pairs, renumbered, that keep at least two training pairs."""
     place = np.full(n, -1)
     place[chosen] = np.arange(len(chosen))
     placed = [(place[train], place[test]) for train, test in groups]

@@ -25,10 +25,10 @@ from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 
 _FEWEST_ROWS = 3
-"""With two rows, each out-of-bag error is the difference of the two targets."""
+"""Least number of rows; with two rows, every out-of-bag error would be the difference of the two targets."""
 
 _MOST_ROWS = 5000
-"""Largest number of out-of-bag rows for calibration; the cost is the pairs of them with all rows."""
+"""Largest number of out-of-bag rows for calibration; the cost is proportional to this number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
@@ -60,7 +60,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
         Factor of the distances from the median. With this factor, 90 % intervals cover 90 % of the out-of-bag
-        rows. With few rows, the factor is shrunk towards 1.
+        rows. With few rows, the factor is shrunk toward 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -108,10 +108,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     with :math:`N_{bi}` the number of times that tree b has drawn row i. The estimate is noisy with few trees
     and may be negative. The correction removes its bias but not its variance, which is of the order of
     :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
-    variance between trees is therefore shrunk towards its mean over out-of-bag rows, in proportion to the
+    variance between trees is therefore shrunk toward its mean over out-of-bag rows, in proportion to the
     noise. The result is the expectation given a positive ratio. With many trees it equals the published
-    formula; with 100 trees it is nearly the variance between trees times a constant. The correction of the
-    mean is not included.
+    formula; with 100 trees it is nearly the variance between trees times a constant. This variance does not
+    include the uncertainty of the correction of the mean.
 
     The estimate is too small for fully grown trees, which are not smooth functions of the bootstrap counts.
     For the bagged nearest neighbor it is half of the variance over training sets. Use ``min_samples_leaf`` of
@@ -188,7 +188,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return concat([dist, refitted])[position]
 
     def _check_rows(self, data: TrainingData) -> None:
-        """Raise for relative weights, since ranks need repetitions, and for fewer than three rows."""
+        """Raise for relative weights, because ranks count repetitions, and for fewer than three rows."""
         effective_rows(data.sample_weight, len(data))
         n = np.count_nonzero(data.repetitions)
         if n < _FEWEST_ROWS:
@@ -204,7 +204,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         forest = seeded_clone(self.estimator, forest_seed, self.random_state)
         if self.n_jobs is not None and forest.n_jobs is None:
             forest.set_params(n_jobs=self.n_jobs)
-        # The jackknife uses fourth powers, so all values are in a unit of the size of y.
+        # The jackknife uses fourth powers, so y is divided by a unit near its standard deviation.
         varies = np.ptp(data.y / 2) > 0
         # a constant y is its own unit, so that its averages are exact
         self._unit = power_of_two(standard_deviation(data.y)) if varies else abs(float(data.y[0])) or 1.0
@@ -236,7 +236,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
     def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> None:
-        """Estimate slope, shape, share of the leaves and factor from n independent out-of-bag rows."""
+        """Estimate slope, shape, leaf share and factor from out-of-bag rows, of which n are independent."""
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:
             chosen = np.random.RandomState(seed).choice(len(rows), _MOST_ROWS, replace=False)
@@ -257,7 +257,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
         self._shape, self.leaf_share_, self.spread_factor_ = shape, shape.leaf_share, shape.factor
-        # Predictions for new rows look up these averages over the rows of each leaf.
+        # Predictions for new rows use these averages, which are computed once per leaf.
         corrected = out_of_bag.corrected_residual(self.residual_slope_)
         self._local, self._order, self._y = out_of_bag.local, out_of_bag.order, out_of_bag.y
         self._leaf_residual = self._local.average(out_of_bag.residual)

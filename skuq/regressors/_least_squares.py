@@ -124,19 +124,19 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
                 "columns."
             )
         residual = data.y - self._location(self._standardize(data.X))
-        self._unit = float(np.abs(residual).max()) or 1.0  # squares neither vanish nor overflow in this unit
+        self._unit = float(np.abs(residual).max()) or 1.0  # in this unit, squares neither vanish nor overflow
         self._rss = float(weight @ np.square(residual / self._unit))
         self.noise_scale_ = self._unit * float(np.sqrt(self._rss / self.df_))
         self.coef_ = self._slope / self._X_scale
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Remove each row by a rank-one update of the hat matrix and the residual sum of squares."""
+        """Return leave-one-out distributions; rank-one updates remove each row from the fit."""
         self._fit(data, progress)
         weight = data.repetitions
         standardized = self._standardize(data.X)
         h = self._leverage(standardized)
-        kept = 1.0 - weight * h  # residual divided by the leave-one-out residual
+        kept = 1.0 - weight * h  # ratio of the residual to the leave-one-out residual
         df = self.df_ - weight
         self._check_leave_one_out(kept, df)
         residual = (data.y - self._location(standardized)) / self._unit
@@ -155,14 +155,14 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if kept.min() < 1e-10:
             row = int(np.argmin(kept))
             raise ValueError(
-                f"row {row} has leverage 1: without this row a coefficient is not determined, so the row has "
-                "no leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
-                "alone, or use a regularized model in UncertaintyRegressor."
+                f"`X` must determine all coefficients if a row is left out, but row {row} has leverage 1: "
+                "without this row, one coefficient is not determined. Drop the row, drop the column that is "
+                "nonzero only in this row, or use a regularized model in UncertaintyRegressor."
             )
         if df.min() < _MIN_DF:
             raise ValueError(
-                f"leave-one-out needs {_MIN_DF} degrees of freedom without the row, got {df.min():g} at row "
-                f"{int(np.argmin(df))}. Use more rows or fewer columns."
+                f"`fit_transform` needs at least {_MIN_DF} degrees of freedom after it leaves out a row, got "
+                f"{df.min():g} without row {int(np.argmin(df))}. Use more rows or fewer columns."
             )
 
     def _predict_dist(self, X: Any) -> Distribution:
@@ -183,7 +183,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         check_unmasked(X, "X")
 
     def _standardize(self, X: FloatArray) -> FloatArray:
-        """Center before squaring, so that a large offset loses no digits."""
+        """Return the centered and scaled columns; a large offset would cost precision in squares."""
         standardized: FloatArray = (X - self._X_mean) / self._X_scale
         return standardized
 
@@ -192,7 +192,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         return location
 
     def _leverage(self, standardized: FloatArray) -> FloatArray:
-        """Return x' (X'WX)^-1 x, the variance of the fitted value in units of the noise variance."""
+        """Return x' (X'WX)^-1 x, the variance of the fitted value divided by the noise variance."""
         whitened = standardized @ self._whiten
         leverage: FloatArray = self._h_constant + np.einsum("ij,ij->i", whitened, whitened)
         return leverage

@@ -1,4 +1,4 @@
-"""Location of residual regression: the mean of the folds' models, or one model fitted to all rows."""
+"""Location of ResidualRegressor: the mean of the folds' models, or one model fitted to all rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Location:
 
     kind: Kind
     models: tuple[Any, ...]
-    columns: tuple[IntArray | None, ...]  # training rows of each model if X is a matrix between rows
+    columns: tuple[IntArray | None, ...]  # training rows of each model, for a precomputed kernel
 
     def predict(self, X: Any) -> FloatArray:
         models = zip(self.models, self.columns, strict=True)
@@ -42,7 +42,7 @@ class Location:
 def choose_location(
     option: str, estimator: Any, errors: RelativeErrors, n_folds: int, *, partition: bool
 ) -> Kind:
-    """Return the location; "auto" chooses the smaller errors if both locations are possible."""
+    """Return the kind of location; "auto" chooses the smaller errors if both kinds are possible."""
     if isinstance(estimator, FrozenEstimator):
         return "refit"
     if option == "folds":
@@ -59,7 +59,7 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Return the folds' models, or a refit unless it differs too much from the models of a partition."""
+    """Return the models of the kind; the folds' models replace a refit that differs too much from them."""
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")

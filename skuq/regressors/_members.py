@@ -30,8 +30,8 @@ from skuq.prediction._failures import note_fold, place_of
 class MemberPredictions:
     """Predictions of each row by each member."""
 
-    values: FloatArray  # (n, M), arbitrary where not used
-    used: BoolArray  # (n, M): out-of-bag members of training rows, all members of new rows
+    values: FloatArray  # (n, M), arbitrary if not used
+    used: BoolArray  # (n, M): True for out-of-bag members of training rows, and for all members of new rows
 
     @property
     def count(self) -> IntArray:
@@ -40,7 +40,7 @@ class MemberPredictions:
         return count
 
     def mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation over members, with divisor count - 1 (algorithm 1)."""
+        """Return mean and standard deviation over members; the variance has the divisor count - 1."""
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
@@ -122,7 +122,7 @@ def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int 
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Return whether one fit of the estimator gives an ensemble of members that predict separately."""
+    """Return whether one fit of the estimator gives members whose predictions are available separately."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)
@@ -135,7 +135,7 @@ def own_member_predictions(ensemble: Any, X: Any, n_jobs: int | None) -> FloatAr
     if isinstance(ensemble, Pipeline):
         return own_member_predictions(ensemble.steps[-1][1], ensemble[:-1].transform(X), n_jobs)
     check_is_fitted(ensemble)
-    # As in the ensemble's predict: the members were fitted to an array without column names.
+    # As in the ensemble's predict, because the members are fitted to an array without column names.
     forest = isinstance(ensemble, ForestRegressor)
     array = validate_data(
         ensemble,

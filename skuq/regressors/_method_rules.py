@@ -1,10 +1,11 @@
-"""Choice of the method by the estimator, with the evidence, in order of preference.
+"""Rules that choose the method for an estimator, in order of preference, with the evidence for each.
 
-`UncertaintyRegressor` takes the first rule that applies; the documentation prints the table.
+`UncertaintyRegressor` uses the first rule that applies. The documentation shows the rules as a table.
 
-No rule depends on the number of rows, because measurements show no need: the CRPS of "forest" relative to
-"residual" is 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 training rows. With 100 rows the CRPS of
-recalibrated quantiles is 1.05 relative to the fitted quantiles, whose coverage is too low.
+No rule depends on the number of rows, because measurements show that it is not necessary: the CRPS of
+"forest" divided by the CRPS of "residual" is 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 training rows.
+With 100 rows, recalibrated quantiles have 1.05 times the CRPS of the fitted quantiles, but the coverage of
+the fitted quantiles is too low.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
 FOREST_TREES = 50
-"""Least number of trees; the out-of-bag third of them predicts a row about as well as all trees."""
+"""Least number of trees; of 50 trees, the third that is out of bag predicts a row about as well as all."""
 
 
 @dataclass(frozen=True)
 class MethodRule:
-    """A method, the estimators that it applies to, and the evidence for it."""
+    """A method, the estimators to which it applies, and the evidence for it."""
 
     method: str
     estimators: str  # for readers
-    applies: Callable[[Any, bool], bool]  # of (estimator, random_folds): False for a splitter as ``cv``
+    applies: Callable[[Any, bool], bool]  # called with (estimator, random_folds)
     fits: str  # number of fits of the estimator with the default effort, for readers
     evidence: str  # reason for preferring the method to the rules below, for readers
 
 
 def is_calibrated(estimator: Any) -> bool:
-    """Return whether the distribution of an estimator, but not a mixture of several, is calibrated."""
+    """Return whether the distribution of an estimator is calibrated; False for a mixture of several."""
     inner = inner_estimators(estimator)
     if len(inner) != 1:
         return False
@@ -52,14 +53,14 @@ def method_of(estimator: Any, *, random_folds: bool) -> str:
 
 
 def _has_distribution(estimator: Any) -> bool:
-    """Return whether the estimator has its own distribution; a DummyRegressor's point mass does not count."""
+    """Return whether the estimator has its own distribution; the point mass of DummyRegressor is none."""
     return supports_dist(estimator) and not any(
         isinstance(one, DummyRegressor) for one in inner_estimators(estimator)
     )
 
 
 def _is_forest(estimator: Any, random_folds: bool) -> bool:
-    """Return whether out-of-bag rows give the distribution; folds of a splitter are not random."""
+    """Return whether out-of-bag rows can replace folds; they cannot replace the folds of a splitter."""
     return random_folds and bootstraps_trees(estimator) and estimator.n_estimators >= FOREST_TREES
 
 
@@ -110,4 +111,4 @@ METHOD_RULES = (
         evidence="applies to every regressor",
     ),
 )
-"""In order of preference; the last one applies to every regressor."""
+"""Rules in order of preference; the last rule applies to every regressor."""

@@ -30,7 +30,7 @@ MethodName = Literal[
 
 
 class EffortLevel(NamedTuple):
-    """Numbers of folds, of bootstrap members, and of folds with one fit per quantile level."""
+    """Number of folds, of bootstrap members, and of folds if each quantile level needs a fit."""
 
     folds: int
     resamples: int
@@ -40,7 +40,7 @@ class EffortLevel(NamedTuple):
 EFFORTS = {"low": EffortLevel(3, 20, 2), "standard": EffortLevel(5, 50, 2), "high": EffortLevel(10, 100, 5)}
 
 _FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
-"""Levels of a loss with one fit per level: twelve fits in two folds and the final model."""
+"""Fitted levels if each level needs a fit: twelve fits, for two folds and for the final model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class MethodOptions:
 
     @property
     def folds(self) -> Any:
-        """``cv``, or the number of folds of the effort."""
+        """The parameter ``cv``, or the number of folds that the effort gives."""
         return EFFORTS[self.effort].folds if self.cv is None else self.cv
 
     def build(
@@ -86,7 +86,7 @@ def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
 
 
 def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
-    """Return the regressor for a quantile loss; use few levels and folds if each level needs a fit."""
+    """Return the regressor for a quantile loss, with few levels and folds if each level needs a fit."""
     params = dict(options.params)
     levels, param = params.pop("levels", None), params.pop("quantile_param", None)
     recalibrator: Any = DefaultRecalibrator()
@@ -104,7 +104,7 @@ def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
 
 
 def _forest(options: MethodOptions) -> BaseUncertaintyRegressor:
-    # the wrapped forest has its own `verbose`
+    # ForestDistributionRegressor has no `verbose`; the wrapped forest has its own
     params = {"n_jobs": options.n_jobs, "random_state": options.random_state, **options.params}
     return ForestDistributionRegressor(options.estimator, **params)
 
@@ -127,4 +127,4 @@ METHODS: dict[str, Callable[[MethodOptions], Any]] = {
     "residual": lambda options: options.build(ResidualRegressor, effort=options.effort, cv=options.cv),
     "conformal": _conformal,
 }
-"""Builder of each method."""
+"""Function that builds the regressor of each method."""

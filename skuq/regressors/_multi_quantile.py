@@ -1,4 +1,4 @@
-"""Quantile regression at many levels, joined to one distribution."""
+"""Quantile regression at several levels, combined into one distribution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skuq.prediction._rules.quantile_estimators import (
 )
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Levels up to the bounds of the default interval, so that this interval is not extrapolated."""
+"""Levels that include the bounds of the default interval, which is therefore not extrapolated."""
 
 
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
@@ -79,10 +79,9 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
-    increases the pinball loss [1]_.
-    The distribution function is linear between the levels and has exponential tails beyond them; see
-    `Quantiles`. The point prediction is the mean of this distribution. The level set in ``estimator`` is
-    ignored.
+    increases the pinball loss [1]_. The distribution function is linear between the levels and has
+    exponential tails beyond them; see `Quantiles`. The point prediction is the mean of this distribution. The
+    level set in ``estimator`` is ignored.
 
     Put containers other than a Pipeline outside. Use
     ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, since a decreasing transformation
@@ -179,9 +178,10 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         if found is None:
             name = type(last_step(estimator)).__name__
             raise ValueError(
-                f"`estimator` must have a quantile loss, but none is known for {name}. Use a regressor with "
-                "one, such as HistGradientBoostingRegressor(), set `quantile_param` to the name of its "
-                "parameter for the level, or use ResidualRegressor, which takes any regressor."
+                f"`estimator` must have a quantile loss, but skuq knows no quantile loss of {name}. Use a "
+                "regressor such as HistGradientBoostingRegressor(). If the estimator has a parameter for the "
+                "quantile level, pass the name of this parameter as `quantile_param`. For other estimators, "
+                "use ResidualRegressor."
             )
         prefix, loss = found
         if self.quantile_param is not None and self.quantile_param not in estimator.get_params():

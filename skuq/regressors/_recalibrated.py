@@ -160,14 +160,14 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
 
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
-        """Fit one model to all rows; return whether the folds' recalibrator applies to it."""
+        """Fit one model to all rows; return whether the recalibrator of the folds is valid for this model."""
         rows, dist = folds.tested()
         with few_rows_reported():
             self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # as in time order
+        if not folds.is_partition(len(data)):  # for example, folds in time order
             warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
             return True
         warn_of_mismatch(
@@ -176,7 +176,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds for calibration, and the additional folds for `fit_transform`."""
+        """Return the folds for calibration, and further folds that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:

@@ -21,8 +21,9 @@ from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 
 SMALLEST_RESIDUAL = 0.02
-"""Smallest residual relative to their mean; 1 % of normal residuals are smaller. With a much smaller share,
-residuals of exactly 0, as in a tree on a zero-inflated target, would determine the scale model."""
+"""Smallest absolute residual, as a share of the mean absolute residual; 1 % of normal residuals are smaller.
+With a much smaller share, residuals of exactly 0 would dominate the scale model, for example for a tree on a
+zero-inflated target."""
 
 
 def log_residuals(
@@ -31,7 +32,7 @@ def log_residuals(
     *,
     positive: bool = False,
 ) -> tuple[FloatArray, float]:
-    """Return log(abs(residual) / unit) and the unit, about the mean of abs(residual).
+    """Return log(abs(residual) / unit), and the unit, which is near the mean of abs(residual).
 
     The logarithm makes every predicted scale positive and bounds the influence of outliers (Harvey 1976,
     doi:10.2307/1913974). With ``positive`` all logarithms are at least 1, for a Poisson or gamma loss.
@@ -58,9 +59,9 @@ class MeanOfModels:
 class ScaleModel:
     """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the training range."""
 
-    model: Any  # fitted to the logarithms of residuals; None for the default model with a slope of 0
+    model: Any  # None for the default model with a slope of 0
     intercept: float
-    slope: float  # 0 gives one scale for all rows
+    slope: float  # if 0, all rows have one scale
     unit: float  # in the units of y
     bounds: tuple[float, float]  # range of the logarithms in training
 
@@ -71,7 +72,7 @@ class ScaleModel:
             return self.from_logarithm(point_predict(self.model, X))
 
     def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
-        """Return the scale from predicted logarithms."""
+        """Return the scale, given the predicted logarithms."""
         shrunk = np.clip(self.intercept + self.slope * logarithm, *self.bounds)
         scale: FloatArray = self.unit * np.exp(shrunk)
         return scale
@@ -86,7 +87,7 @@ def shrunk_scale_model(
     *,
     shrink: bool = True,
 ) -> ScaleModel:
-    """Return the scale model with its predictions shrunk to their out-of-fold skill, by a linear map."""
+    """Return the scale model; a linear map shrinks its predictions according to their out-of-fold skill."""
     center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - center
@@ -105,9 +106,9 @@ class FittedScale:
     """Scale model, its features, and its out-of-fold predictions."""
 
     model: ScaleModel
-    features: ScaleFeatures | None  # None for a scale estimator of the user, which gets X
+    features: ScaleFeatures | None  # None if the user passes a scale estimator, which gets X
     tested: IntArray  # rows with an out-of-fold prediction
-    out_of_fold: FloatArray  # their scales
+    out_of_fold: FloatArray  # out-of-fold scales of these rows
 
     def predict(self, X: Any, loc: FloatArray) -> FloatArray:
         """Return the scale of new rows with these point predictions."""
@@ -129,9 +130,9 @@ def fit_scale(
 ) -> FittedScale:
     """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``.
 
-    ``estimator`` models the logarithms of absolute residuals; None is `LogScaleRegressor` with ``seed``. Its
-    name in errors is ``name``. ``folds(is_default)`` returns a splitter or pairs of rows. ``pairwise`` means
-    that the columns of X belong to training rows.
+    ``estimator`` models the logarithms of absolute residuals; None is `LogScaleRegressor` with ``seed``.
+    Errors call the estimator ``name``. ``folds(is_default)`` returns a splitter or pairs of rows.
+    ``pairwise`` means that X is a precomputed kernel.
     """
     target, unit = log_residuals(rows.y - loc, rows.sample_weight, positive=bool(rows.y.min() >= 0))
     features, model = None, estimator

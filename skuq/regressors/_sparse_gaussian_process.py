@@ -37,7 +37,7 @@ from skuq.regressors._sparse_gp.inducing_points import (
 )
 
 _FARTHEST = 1e100
-"""Largest value of a column of a new row, in standard deviations, so that its square does not overflow."""
+"""Limit of standardized values in new rows, so that their squares do not overflow."""
 
 
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
@@ -111,9 +111,9 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     regression [2]_, in float64, on X and y standardized by their (weighted) mean and standard deviation.
     Columns without variance are ignored. A constant y gives point masses.
 
-    The process is over-confident if its assumptions fail, or if the rows are few for the number of length
-    scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales and
-    89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
+    The process is over-confident if its assumptions do not hold, or if there are few rows for the number of
+    length scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
+    and 89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
     `RecalibratedRegressor`, since the posterior is approximate.
 
     `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of
@@ -212,7 +212,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 y,
                 weight,
                 start,
-                move_inducing=not exact,  # no points approximate better than all rows
+                move_inducing=not exact,  # if all rows are inducing points, moving them cannot help
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
@@ -230,7 +230,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _standardize_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Fit the units of columns and target; return the standardized rows of positive weight."""
+        """Fit the standardization; return the standardized distinct rows with positive weight."""
         weight = data.repetitions
         counted = weight > 0
         if counted.sum() < 2:
@@ -246,7 +246,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return the estimator for a fold, whose weights may sum to less than its number of rows."""
+        """Return the estimator of a fold; the weights in a fold may sum to less than its number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -261,7 +261,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _is_calibrated(self) -> bool:
-        return False  # the posterior is approximate, with hyperparameters fitted to the training rows
+        return False  # the posterior is approximate, and its hyperparameters are fitted to the same rows
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
@@ -273,7 +273,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """A refit on some of the rows, without a second check of the weights."""
+    """Regressor of a fold, which does not check the weights again."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

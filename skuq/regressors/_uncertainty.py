@@ -43,8 +43,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "forest": `ForestDistributionRegressor`, the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models and the noise.
         - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
-          ``estimator_.partial_fit``. With ``method_params={"method": "cv+"}``, or another method of it,
-          `CrossConformalRegressor`.
+          ``estimator_.partial_fit``. If ``method_params`` contains a method of `CrossConformalRegressor`,
+          such as ``{"method": "cv+"}``, that class is used.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation. "residual" passes it to `ResidualRegressor`. "bootstrap" fits 20, 50 or 100
         resamples. Other methods with folds use 3, 5 or 10 folds. "native", "forest" and split conformal
@@ -97,20 +97,19 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     ``calibration=None``)
     "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
     "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, unless
-                    ``cv`` is a splitter, which may keep groups together or time in order
-    "residual"      all others; a forest in a Pipeline, since steps before it may be fitted to the
-                    target (`ForestDistributionRegressor` can be in the Pipeline instead), or in a
-                    search (prefer a search outside:
-                    ``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``);
-                    a quantile loss inside a search, BaggingRegressor or
-                    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
+                    ``cv`` is a splitter, which may keep groups together or respect time order
+    "residual"      all others. Also a forest in a Pipeline, because the other steps may use the
+                    target (`ForestDistributionRegressor` can replace the forest), or in a search
+                    (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``
+                    is better). Also a quantile loss inside a search, BaggingRegressor or
+                    TransformedTargetRegressor; see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
     A posterior is exact under the assumptions of its model. The Bayesian linear models and Gaussian processes
     treat their estimated variances as known. If the assumptions do not hold, such as one variance for all
     rows, the posterior is miscalibrated: use ``method="recalibrated"`` or "residual".
 
-    A distribution fitted to the training rows is too narrow on new ones. "recalibrated" corrects it by
+    A distribution fitted to the training rows is too narrow on new rows. "recalibrated" corrects it by
     out-of-fold predictions. `~skuq.recalibration.QuantileShiftRecalibrator` shifts quantiles level by level
     and fits their tails to these rows. The width of any other distribution is multiplied by one factor, so
     that 90 % intervals contain 90 % of these rows. If no such factor exists,
@@ -125,17 +124,17 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
     Around forests of 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 relative to "residual"
-    (geometric mean), for one fit instead of 6.6.
+    (geometric mean), with one fit instead of 6.6.
 
     Around a quantile loss with "recalibrated" and "quantile", `predict` returns the mean of the distribution
     and ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the quantile at 90 %.
 
-    From 12 rows on, 90 % intervals of "forest" and "residual" cover 88 to 93 % on average over training sets.
-    Fewer rows give a `SmallSampleWarning`.
+    With 12 rows or more, 90 % intervals of "forest" and "residual" cover 88 to 93 % on average over training
+    sets. Fewer rows give a `SmallSampleWarning`.
 
     Cost: see the method's class. "recalibrated" needs one fit per fold and one more, times the number of
-    levels of a quantile loss with one fit per level. `fit_transform` with such a loss needs 20 fits instead
-    of 12 from 100 rows on, since each row is then left out once.
+    levels of a quantile loss with one fit per level. With 100 rows or more, `fit_transform` with such a loss
+    needs 20 fits instead of 12, because each row must be left out once.
 
     Examples
     --------

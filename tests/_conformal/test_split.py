@@ -67,7 +67,7 @@ def test_fit_transform_gives_out_of_fold_distributions():
     out_of_fold = ConformalRegressor(LinearRegression(), random_state=0).fit_transform(X, y)
     assert isinstance(out_of_fold, Concatenated)
     assert len(out_of_fold) == 80
-    with pytest.raises(ValueError, match="`fit_transform` needs folds"):
+    with pytest.raises(ValueError, match="`fit_transform` must predict every row out of fold"):
         ConformalRegressor(LinearRegression(), cv=ShuffleSplit(1)).fit_transform(X, y)
 
 

@@ -520,7 +520,7 @@ def test_a_class_without_calibration_rows_is_an_error_of_fit():
         ({"group_by": "side"}, TypeError, "`group_by` 'side' is a column name"),
         ({"density_ratio": 2.0}, TypeError, "`density_ratio` must be a callable"),
         ({"density_ratio": lambda X: -np.ones(len(X))}, ValueError, "`density_ratio` must be non-negative"),
-        ({"density_ratio": lambda X: np.zeros(len(X))}, ValueError, "must have some weight"),
+        ({"density_ratio": lambda X: np.zeros(len(X))}, ValueError, "must be positive for at least one"),
         ({"density_ratio": lambda X: np.ones(3)}, ValueError, "`density_ratio` must have"),
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
         ({"cv": "five"}, TypeError, "`cv` must be an int, a splitter"),

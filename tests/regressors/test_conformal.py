@@ -288,7 +288,7 @@ def test_weights_reach_the_model_and_must_not_be_relative():
     assert np.allclose(model.predict(X), LinearRegression().fit(X[20:60], y[20:60]).predict(X))
     with pytest.raises(ValueError, match="counts repetitions"):
         clone(model).fit(X, y, sample_weight=np.full(80, 0.1))
-    with pytest.raises(ValueError, match="must have some weight"):
+    with pytest.raises(ValueError, match="must be positive for at least one"):
         ConformalRegressor(LinearRegression(), cv=[(np.arange(20, 80), np.arange(20))]).fit(
             X, y, sample_weight=weight
         )

@@ -226,7 +226,7 @@ def test_rows_of_zero_density_do_not_calibrate_but_cannot_be_predicted(finished)
         (lambda X: np.ones(3), ValueError, "must have 200 rows"),
         (lambda X: np.ones((len(X), 1)), ValueError, r"shape \(200,\)"),
         (lambda X: ["a"] * len(X), TypeError, "real numbers"),
-        (lambda X: np.zeros(len(X)), ValueError, "must have some weight"),
+        (lambda X: np.zeros(len(X)), ValueError, "must be positive for at least one"),
         (np.ones(200), TypeError, "callable"),
     ],
 )

@@ -494,11 +494,11 @@ def test_a_kernel_that_does_not_fit_raises():
 
     for max_iter in (0, 5):
         with (
-            pytest.raises(ValueError, match="`kernel` must give a finite covariance"),
+            pytest.raises(ValueError, match="`kernel` must give a finite, positive"),
             gpytorch.settings.cholesky_max_tries(1),
         ):
             SparseGaussianProcessRegressor(5, Negative(), max_iter=max_iter).fit(X, y)
-    with pytest.raises(ValueError, match="`kernel` must take rows of 3 columns"):
+    with pytest.raises(ValueError, match="`kernel` must accept the 3 columns of X"):
         SparseGaussianProcessRegressor(5, kernels.RBFKernel(ard_num_dims=7)).fit(X, y)
     with pytest.raises(ValueError, match=r"no batch shape, got \(2,\)"):
         SparseGaussianProcessRegressor(5, kernels.RBFKernel(batch_shape=torch.Size([2]))).fit(X, y)

@@ -67,11 +67,12 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # -------------------
 #
 # joblib stores each array of a search on one worker, without replication. If this
-# worker fails, the search ends with ``FutureCancelledError: ... cancelled for reason:
-# already forgotten``, and all results are lost. ``parallel_config("dask", scatter=[X,
-# y])`` does not prevent the loss (tested with dask 2026.8 and joblib 1.6). dask
-# recomputes lost tasks. Submit the candidates to dask directly, with one task per
-# candidate. The search then continues after the loss of a worker:
+# worker fails, the search ends with a ``FutureCancelledError`` ("already forgotten"),
+# and all results are lost.
+# ``parallel_config("dask", scatter=[X, y])`` does not prevent the loss (tested with dask
+# 2026.8 and joblib 1.6). dask recomputes lost tasks. Submit the candidates to dask
+# directly, with one task per candidate. The search then continues after the loss of a
+# worker:
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, cross_val_score

@@ -6,7 +6,7 @@ Intervals are calibrated on the data on which a model was fitted. If the data
 change, the intervals are no longer calibrated. Targets that arrive later show
 whether the intervals are still calibrated. There are two tools:
 :class:`~skuq.monitoring.CoverageMonitor` raises an alarm as targets arrive, at any
-time. :func:`~skuq.monitoring.calibration_drift` compares periods afterwards and
+time. :func:`~skuq.monitoring.calibration_drift` compares periods afterward and
 shows the changes. Both bound the probability of a false alarm over the whole time
 of monitoring.
 

@@ -265,8 +265,9 @@ search.fit(X_train, y_train)
 print("CRPS with 1, 10, 100:", -search.cv_results_["mean_test_score"].round(3))
 
 # %%
-# You can also search over regressors, with ``{"estimator": [BayesianRidge(),
-# forest]}``. Searches and pipelines of scikit-learn have no method ``predict_dist``.
+# You can also search over regressors, with
+# ``{"estimator": [BayesianRidge(), forest]}``.
+# Searches and pipelines of scikit-learn have no method ``predict_dist``.
 # For searches, pipelines and all other fitted estimators, use the function
 # :func:`~skuq.prediction.predict_dist`. It returns the distributions of the inner
 # model:

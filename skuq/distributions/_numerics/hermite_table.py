@@ -34,7 +34,7 @@ class HermiteTable:
         self._slopes = [start.copy(), 2 * second, 3 * third]
         whole = _WIDTHS * (values[:-1] + _WIDTHS * (start / 2 + _WIDTHS * (second / 3 + _WIDTHS * third / 4)))
         self._integrated = [power / (degree + 1) for degree, power in enumerate(self._powers)]
-        # summed outwards from 0, where values are smallest
+        # summed outward from 0, where values are smallest
         below, above = whole[:_HALF], whole[_HALF:]
         self._integrals = np.concatenate([-np.cumsum(below[::-1])[::-1], np.cumsum(above) - above])
 

@@ -75,7 +75,7 @@ class Grid:
 def make_grid(breaks: FloatArray) -> Grid:
     """Lay panels over (0, 1) so that no panel contains a break."""
     inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
-    # towards an extreme break, widths are proportional to the tail probability
+    # toward an extreme break, widths are proportional to the tail probability
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
     inner = np.unique(np.concatenate([inner, *rungs]))

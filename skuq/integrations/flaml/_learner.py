@@ -169,7 +169,7 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 
     The signal SIGALRM stops a trial that exceeds the time budget; the unconditional distribution of y
     replaces it. On Windows and outside the main thread, Python does not have this signal, and trials are not
-    stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows does not count towards its
+    stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows does not count toward its
     budget.
 
     ``ensemble=True`` stacks the learners under a linear model without a distribution. Use

@@ -75,8 +75,9 @@ def metric(
     ----------
     loss : str or scorer, default="crps"
         Metric to minimize: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options. Metrics
-        for which larger is better are negated. Width and coverage have no direction: ``make_scorer("mpiw",
-        greater_is_better=False)`` minimizes the width; add a constraint on the coverage.
+        for which larger is better are negated. Width and coverage have no direction:
+        ``make_scorer("mpiw", greater_is_better=False)`` minimizes the width; add a constraint on the
+        coverage.
     *also_logged : str or scorer
         Further metrics, logged with their own sign and name, in addition to the loss.
     subject_to : dict of str to (operator, limit), default=None

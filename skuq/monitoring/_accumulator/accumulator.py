@@ -117,8 +117,8 @@ class MetricAccumulator:
     of rows. QCE needs most of this memory. The time is O(n). All metrics and curves of normal forecasts take
     about 1 s per million rows, and fewer metrics take less time. Each update also takes some milliseconds, so
     blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest at their own levels,
-    without evaluation of a distribution: ``MetricAccumulator("pinball", "mace", levels=levels,
-    curves=["calibration"])``.
+    without evaluation of a distribution:
+    ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
 
     Examples
     --------

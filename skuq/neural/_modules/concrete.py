@@ -19,14 +19,14 @@ from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule, headed
 
 FIRST_RATE, TEMPERATURE = 0.1, 0.1
-"""Initial rate, and temperature of the draws."""
+"""Initial dropout rate, and temperature of the concrete distribution of the draws."""
 
 LOGIT_SPEED = 10.0
-"""Learning rate of the logits, relative to weights. At 1, rates still decrease at the end of training."""
+"""Learning rate of the logits, relative to weights. With 1, rates still decrease at the end of training."""
 
 
 def first_logits(n_members: int, n_layers: int) -> FloatArray:
-    """Return the initial logits divided by `LOGIT_SPEED`, which is how they are stored."""
+    """Return the initial logits in the form in which they are stored, divided by `LOGIT_SPEED`."""
     return np.full((n_members, n_layers), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
 
 
@@ -50,7 +50,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Add the divergence of layer k to a sum (M,); the weights (M, H', H) multiply its units."""
+        """Return ``total`` (M,) plus layer k's divergence from the prior; ``weight`` multiplies its units."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))
@@ -90,7 +90,7 @@ class ConcreteDropoutMLP(LearnedRates, StackedDropout):
 
 
 class ConcreteUserModule(StackedUserModule, LearnedRates):
-    """Networks of the user, with dropout before a last layer of two outputs; ``build`` is from `headed`."""
+    """The user's networks, with dropout before a last layer of two outputs; `headed` makes ``build``."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ConcreteUserModule(StackedUserModule, LearnedRates):
         return self._with_penalty(weight.new_zeros(len(weight)), 0, weight) / self.get_buffer("n_rows")
 
     def values_of_draws(self, n_draws: int) -> int:
-        return max(self.values_a_row, 2 * n_draws)  # the user's network runs once
+        return max(self.values_a_row, 2 * n_draws)  # the user's network runs once for all draws
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw last layers; return a function of rows (B, d) that returns the outputs (S, 2, B)."""

@@ -13,7 +13,7 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""Least number of members for a GPU: its step takes equally long for one small network and for hundreds."""
+"""Least number of members that run on a GPU, whose steps take as long for one network as for hundreds."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:
@@ -46,7 +46,7 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 
 @contextmanager
 def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators of torch in a context, for layers that use them, and restore them afterwards."""
+    """Seed the generators of torch in a context, for layers that use them, and restore them afterward."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs permanently

@@ -53,7 +53,7 @@ class StackedDropout(StackedModule):
         """Return the factors of the units of hidden layer k for uniform draws (M or S, H, B)."""
 
     def _outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs for the values of the last layer, both (M or S, k, B)."""
+        """Return the outputs from the values of the last layer; both have shape (M or S, k, B)."""
         return x
 
     def forward_members(self, x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class StackedDropout(StackedModule):
         return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks; return weights, (S, H', H) after dropped units, and biases (H', 1) of each layer."""
+        """Draw networks; return each layer's weights, (S, H', H) if they follow dropout, and its biases."""
         weights, layers = self.weights, []
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]
@@ -101,7 +101,7 @@ class StackedDropout(StackedModule):
 
 
 class DropoutMLP(StackedDropout):
-    """Dropout at a given rate. The outputs are logits, or one mean and a learned noise variance."""
+    """Perceptrons with a given dropout rate; outputs are logits, or a mean and a learned noise variance."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class DropoutMLP(StackedDropout):
 
 
 class DropoutUserModule(StackedUserModule):
-    """Networks of the user with dropout layers; the outputs are as in `DropoutMLP`."""
+    """The user's networks with dropout layers; the outputs have the same meaning as in `DropoutMLP`."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class DropoutArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Return the architecture after checking ``dropout`` and ``last_layer``."""
+        """Check ``dropout`` and ``last_layer``, and return the architecture."""
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if module is not None:
             return cls((), module=module, noise=noise)

@@ -13,7 +13,7 @@ from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""Hidden values per block."""
+"""Largest number of hidden values per block of rows."""
 
 
 def rows_at_once(values_a_row: int) -> int:
@@ -22,7 +22,7 @@ def rows_at_once(values_a_row: int) -> int:
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    """Return a copy for prediction, in float64 if possible, so that rows do not influence each other."""
+    """Return a copy in evaluation mode, in float64 if possible, so that a row does not affect other rows."""
     dtype = torch.float64 if module.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 
@@ -37,7 +37,7 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
 def output_blocks(
     module: StackedModule, X: FloatArray, device: torch.device, values_a_row: int | None = None
 ) -> Iterator[Tensor]:
-    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64."""
+    """Yield the k outputs of each member for each block of b rows, shape (b, M, k), in float64."""
     module = to_predict(module, device)
     values = (values_a_row or module.values_a_row) * module.n_members
     with torch.no_grad():
@@ -54,7 +54,7 @@ def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -
 def member_moments(
     module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance by each member for each row, both (n, M); the variance of one output is 0."""
+    """Return each member's means and variances, both (n, M); variances are 0 if there is one output."""
     outputs = member_outputs(module, X, device)
     if n_outputs == 1:
         return outputs[..., 0], np.zeros(outputs.shape[:2])

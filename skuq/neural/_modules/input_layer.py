@@ -23,11 +23,11 @@ _N_COMBINATIONS = 3
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Size of the initial combinations relative to a dense layer; at full size they add noise on few rows."""
+"""Initial size of the combinations relative to a dense layer; full size gives worse forecasts on few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
 """Maximum number of frequencies per column and in total for ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
-"""Learning rate of the scales, relative to other weights. The stored weight is the scale divided by it."""
+"""Learning rate of the scales, relative to other weights. Scales are stored divided by this number."""
 
 
 class InputValues(NamedTuple):
@@ -41,7 +41,7 @@ class InputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the input layer; without effect by default.
+    """Settings, weights and derivatives of the input layer; the default leaves the input unchanged.
 
     Each column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned frequencies
     f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). Each output is
@@ -127,7 +127,7 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients; overwrite ``kept`` and ``slope``, the derivative by the output."""
+        """Write the gradients; ``slope``, the gradient of the output, and ``kept`` are overwritten."""
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
@@ -138,7 +138,7 @@ class InputLayer:
             gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # the memory of the cosines is reused for the derivative by the angles
+            # the memory of the cosines is reused for the derivative with respect to the angles
             combination = weights["combination"].flatten(0, 1)
             torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
             waves.mul_(angles.sin_())
@@ -149,7 +149,7 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """Settings of the layers of a network without their sizes."""
+    """Settings of the layers of a network, except their sizes."""
 
     n_frequencies: int | str = 0
     scaled: bool = False
@@ -157,7 +157,7 @@ class Layers:
 
     @classmethod
     def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
-        """Return the layers of parameters after checking them."""
+        """Check the parameters and return the settings of the layers."""
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),

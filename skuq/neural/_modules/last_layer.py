@@ -84,7 +84,7 @@ def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> F
 
 @dataclass(frozen=True, eq=False)
 class LastLayerWeights:
-    """Independent normal weights for the standardized target, in the basis of the columns of ``rotation``."""
+    """Independent normal weights of a last layer; the columns of ``rotation`` are the basis."""
 
     rotation: FloatArray | None
     mean: FloatArray
@@ -96,7 +96,7 @@ class LastLayerWeights:
         return rotated @ self.mean, np.square(rotated) @ self.variance
 
     def draws(self, features: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Return random functions at each row, shape (n, n_draws); equal for equal seeds."""
+        """Return the values of random functions at each row, (n, n_draws); equal seeds give equal values."""
         z = np.random.default_rng(seed).standard_normal((n_draws, len(self.mean)))
         return self._rotated(features) @ (self.mean + np.sqrt(self.variance) * z).T
 
@@ -106,10 +106,10 @@ class LastLayerWeights:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Bayesian linear regression with prior ``precision`` and ``noise`` variance of maximum evidence.
+    """Bayesian linear regression whose prior ``precision`` and ``noise`` variance maximize the evidence.
 
-    ``rotation`` and ``eigenvalues`` decompose the sum of the features' second moments. ``projected`` contains
-    the products of features and target in the rotated basis.
+    ``rotation`` and ``eigenvalues`` are the eigendecomposition of the weighted matrix X'X of the features.
+    ``projected`` is X'y in the basis of the eigenvectors.
     """
 
     rotation: FloatArray
@@ -120,7 +120,7 @@ class Evidence:
 
     @classmethod
     def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Maximize the evidence by MacKay's fixed point; weights count repetitions."""
+        """Maximize the evidence by MacKay's fixed-point iteration; weights count repetitions."""
         counts = np.ones(len(y)) if weight is None else weight
         weighted = features * counts[:, np.newaxis]
         eigenvalues, rotation = np.linalg.eigh(weighted.T @ features)
@@ -131,7 +131,7 @@ class Evidence:
         for _ in range(_FIXED_POINT_STEPS):
             shrunk = eigenvalues + precision * noise
             mean = projected / shrunk
-            determined = float(np.sum(eigenvalues / shrunk))  # effective number of determined weights
+            determined = float(np.sum(eigenvalues / shrunk))  # effective number of parameters
             squared_error = float(counts @ np.square(y - rotated @ mean))
             precision = float(np.clip(determined / max(mean @ mean, 1e-300), _MIN_PRECISION, _MAX_PRECISION))
             noise = max(squared_error / max(n - determined, 1e-3 * n), MIN_NOISE)
@@ -142,7 +142,7 @@ class Evidence:
         return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
     def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Return the same prior with the noise of maximum likelihood on unseen rows, at least `noise`."""
+        """Return the same prior with the noise of maximum likelihood on held-out rows, at least ``noise``."""
         square = np.square(features @ self.rotation)
         rotated = features @ self.rotation
 

@@ -19,7 +19,7 @@ MIN_NOISE = 1e-8
 
 
 def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the raw noise variance before training (a standard deviation of 0.3), or nothing."""
+    """Return the initial raw noise variance, for a standard deviation of 0.3; empty if ``noise`` is False."""
     raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
     return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
 
@@ -41,7 +41,7 @@ def noise_variance(module: StackedModule) -> float:
 
 
 def minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
-    """Return the minimizer of a function of a positive number, by a logarithmic grid and refinement."""
+    """Return the positive number that minimizes ``cost``, by a logarithmic grid and a refinement."""
     if highest <= lowest:
         return lowest
     grid = np.linspace(np.log(lowest), np.log(highest), 60)

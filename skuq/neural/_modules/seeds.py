@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 N_TRAINING_STREAMS = 5
-"""Generators of a member in training; later children of its seed are free for other uses."""
+"""Number of generators per member in training; further children of its seed have other uses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class MemberSeed:
     """Generators of one member: initial weights, bootstrap rows, their order, and noise in training.
 
     ``torch_seed`` seeds the generator of torch for layers of the user. ``n_rows`` is the total weight of the
-    training rows, which divides the penalty of a module.
+    training rows; the penalty of a module is divided by it.
     """
 
     init: np.random.Generator

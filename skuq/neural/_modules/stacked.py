@@ -1,7 +1,7 @@
 """Stacked module: many networks of one shape as one torch module.
 
-One matrix contains all weights, one row per member. It is the only parameter of the optimizer; clipping is a
-norm along its rows, and a snapshot is a copy.
+One matrix contains all weights, one row per member. This matrix is the only parameter of the optimizer. To
+clip the gradients, one norm per row is enough, and to save all networks, one copy is enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024
-"""Largest matrix, in entries, whose product takes less time than the call."""
+"""Number of entries up to which the product of a matrix takes less time than the call."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
@@ -59,7 +59,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Set the share of completed epochs, 0 at the first epoch, for warm-ups."""
+        """Pass the share of completed epochs to modules with a warm-up; it is 0 at the first epoch."""
 
     # ----------------------------------------------------------------------------------- weights
 
@@ -119,7 +119,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient into ``flat.grad``; ``gradient`` is the derivative by ``output``, (B, M, k)."""
+        """Write the gradient into ``flat.grad``; ``gradient`` (B, M, k) is the gradient of ``output``."""
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
@@ -132,12 +132,12 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if gradient is None:
             raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        # the comparison saves time only; on a GPU it would wait
+        # the comparison only saves time; on a GPU, it would have to wait for the result
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
     def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result, reused in each step so that it stays cached."""
+        """Return memory (M, rows, columns) for a result; each step reuses it, so that it stays cached."""
         key = name, rows, columns
         if key not in self._workspaces:
             self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
@@ -146,7 +146,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ----------------------------------------------------------------------------------- members
 
     def take(self, members: slice) -> Self:
-        """Return a separate module with some of the members."""
+        """Return a new module with some of the members."""
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
@@ -155,7 +155,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return taken
 
     def with_weights(self, flat: Tensor) -> Self:
-        """Return a copy of the first member with one member per row of weights."""
+        """Return a module with one member per row of ``flat``, otherwise equal to the first member."""
         made = self.take(slice(0, 1))
         made._buffers = {
             name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
@@ -201,7 +201,7 @@ def dense_blocks(
 
 
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons, by batched matrix products."""
+    """M multilayer perceptrons, evaluated by batched matrix products."""
 
     def __init__(
         self,
@@ -254,14 +254,14 @@ class StackedMLP(StackedModule):
             return torch.relu_(x)
         if not keep:
             return torch.nn.functional.silu(x)
-        self._sums.append(x)  # for the derivative; relu uses its output
+        self._sums.append(x)  # needed for the derivative; relu needs only its output
         output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
         torch.ops.aten.silu.out(x, out=output)
         return output
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         with torch.no_grad():
-            slope = gradient.permute(1, 2, 0)  # derivative by a layer's output, (M, n_out, B)
+            slope = gradient.permute(1, 2, 0)  # derivative with respect to a layer's output, (M, n_out, B)
             for k in reversed(range(self.n_layers)):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)

@@ -18,15 +18,15 @@ from skuq.neural._modules.stacked import StackedModule
 
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
-"""Rows of the trial run of a network."""
+"""Number of rows in the trial run of a network."""
 
 
 class StackedUserModule(StackedModule):
     """M networks built by the user's function ``build(n_features, n_outputs)``, trained in one pass.
 
     Each generator seeds torch while its member is built. ``extra`` contains additional weights of a subclass,
-    (M, ...). ``vectorized`` is False for control flow that depends on values; the members then run one after
-    another, with the same result.
+    (M, ...). ``vectorized`` is False if the control flow of the network depends on values. The members then
+    run one after another, with the same result.
     """
 
     any_precision = False  # the user's code may contain constants of one type
@@ -52,7 +52,7 @@ class StackedUserModule(StackedModule):
         for name, value in buffers.items():
             self.register_buffer(_mangled(name), value.clone())
         self._weight_names, self._buffer_names = list(params), list(buffers)
-        # in a list, outside the registry of nn.Module, because the pattern is never trained
+        # in a list, so that nn.Module does not register the template network, which is never trained
         self.vectorized = True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
         self._try_vectorized(n_features)
@@ -81,7 +81,7 @@ class StackedUserModule(StackedModule):
         return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)
 
     def _run(self, call: Callable[[dict[str, Tensor], Tensor], Tensor], x: Tensor) -> Tensor:
-        """Call the pattern, or a part of it, with each member's weights and rows (B, d)."""
+        """Call the template network, or its body, with the weights and the rows (B, d) of each member."""
         self._pattern[0].train(self.training)
         state, rows = self._state(), x.transpose(1, 2)
         if self.vectorized:
@@ -143,7 +143,7 @@ def headed(
 
 
 def _mangled(name: str) -> str:
-    """Replace dots, which names of buffers must not contain."""
+    """Return the name without dots, which names of buffers must not contain."""
     return "buffer_" + name.replace(".", "__")
 
 
@@ -161,7 +161,7 @@ def _built(
 
 
 def check_module(module: Any) -> Callable[[int, int], Any] | None:
-    """Return a checked parameter ``module``."""
+    """Check the parameter ``module`` and return it."""
     if module is not None and not callable(module):
         raise TypeError(
             "`module` must be a class or function that builds a torch.nn.Module when called with "
@@ -177,7 +177,7 @@ def check_module(module: Any) -> Callable[[int, int], Any] | None:
 
 
 def check_network(network: Any) -> nn.Module:
-    """Return the result of ``module`` after checking that it is a network."""
+    """Check that ``network``, which ``module`` returned, is a torch module, and return it."""
     if isinstance(network, nn.Module):
         return network
     raise TypeError(
@@ -188,7 +188,7 @@ def check_network(network: Any) -> nn.Module:
 
 @contextmanager
 def _counted_values(network: nn.Module) -> Iterator[list[int]]:
-    """Append the size of each layer's output to a list when the network runs in the context."""
+    """Yield a list to which each run of the network appends the size of every layer's output."""
     counts: list[int] = []
 
     def count(_: nn.Module, __: Any, output: Any) -> None:
@@ -204,7 +204,7 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise unless a network maps (n, n_features) to (n, n_outputs); ``which`` explains the outputs."""
+    """Raise unless a network maps (n, n_features) to (n, n_outputs); ``which`` is added to the error."""
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         output = network.eval()(torch.zeros(_TRIAL_ROWS, n_features, dtype=dtype))

@@ -37,7 +37,7 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Divergence from the prior; ``warm_up`` is a share of the epochs.
+    """Settings of the divergence from the prior; ``warm_up`` is a share of the epochs.
 
     Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
     maximizes the evidence. Biases have a standard normal prior.
@@ -74,7 +74,7 @@ class VariationalModule(StackedModule):
         self.draw_by(seeds)
 
     def begin_epoch(self, fraction: float) -> None:
-        """Increase the weight of the prior gradually; at once, it dominates before the mean is learned."""
+        """Increase the weight of the prior gradually, because it would dominate at the start of training."""
         warm_up = self.divergence.warm_up
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
 
@@ -92,7 +92,7 @@ class VariationalModule(StackedModule):
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
         given = self.divergence.prior_variance
-        if given is None:  # the quadratic terms are constant
+        if given is None:  # with the best prior variance, the quadratic terms are constant
             weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
         else:
             log_ratio = 0.5 * math.log(given) - weight_log_scale
@@ -103,7 +103,7 @@ class VariationalModule(StackedModule):
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the first member's last layer with one output; the bias is last."""
+        """Return the posterior of the first member's last layer, which has one output; the bias is last."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
@@ -129,8 +129,8 @@ class VariationalModule(StackedModule):
 class VariationalMLP(VariationalModule):
     """Multilayer perceptrons with rectified linear units and normal weights, in all layers or in the last.
 
-    ``sizes`` contains the columns of X, the hidden layers and the outputs of the layers. ``noise`` adds a
-    learned noise variance as a second output.
+    ``sizes`` contains the number of columns of X, the sizes of the hidden layers and the number of outputs.
+    ``noise`` adds a learned noise variance as a further output.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class VariationalMLP(VariationalModule):
         return x
 
     def _run_training(self, x: Tensor) -> Tensor:
-        """Run the layers with noise, and record the values for the gradient."""
+        """Run the layers with random weights, and record the values that the gradient needs."""
         weights, n_certain = self.weights, len(self.layers) - len(self.uncertain)
         units = list(self.sizes[n_certain + 1 :])
         noises = torch.split(self.draws.normal(sum(units), x), units, dim=1)
@@ -208,7 +208,7 @@ class VariationalMLP(VariationalModule):
                 below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
                 if k >= n_certain:
                     weight_variance, _, relative_noise = self._deviations[k - n_certain]
-                    slope = slope * relative_noise  # twice the derivative by the variance of the unit
+                    slope = slope * relative_noise  # 2 d(loss) / d(variance)
                     self._backward_scales(k, slope)
                     if below is not None:
                         below.addcmul_(x, torch.bmm(weight_variance.transpose(1, 2), slope))
@@ -219,7 +219,7 @@ class VariationalMLP(VariationalModule):
         self._inputs, self._deviations = [], []
 
     def _backward_scales(self, k: int, slope: Tensor) -> None:
-        """Write the gradient by the logarithms of the standard deviations of a layer."""
+        """Write the gradient with respect to the logarithms of a layer's standard deviations."""
         x, layer = self._inputs[k], self.layers[k]
         weight_variance, bias_variance, _ = self._deviations[k - len(self.layers) + len(self.uncertain)]
         into = self._gradients
@@ -265,7 +265,7 @@ class VariationalMLP(VariationalModule):
 
 
 def _drawn(mean: Tensor, log_scale: Tensor, n_draws: int, rng: np.random.Generator) -> Tensor:
-    """Draw independent normal values (S, ...) of given mean and logarithm of the standard deviation."""
+    """Draw independent normal values (S, ...) with given means and logarithms of standard deviations."""
     z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape)))
     return mean + log_scale.exp() * z.to(mean)
 
@@ -276,7 +276,7 @@ def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP
 
 
 class VariationalUserModule(StackedUserModule, VariationalModule):
-    """Networks of the user, followed by an uncertain last layer."""
+    """The user's networks, followed by an uncertain last layer."""
 
     def forward_members(self, x: Tensor) -> Tensor:
         x = self.features(x)
@@ -289,7 +289,7 @@ class VariationalUserModule(StackedUserModule, VariationalModule):
 
     def values_of_draws(self, n_draws: int) -> int:
         n_outputs = self.weights["head.bias"].shape[1]
-        return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs once
+        return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs once for all draws
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class VariationalArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Return the architecture after checking all parameters except ``hidden``."""
+        """Check all parameters except ``hidden``, and return the architecture."""
         plain = FeatureArchitecture.from_params(hidden, check_module(module))
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:

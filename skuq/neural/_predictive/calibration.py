@@ -1,4 +1,4 @@
-"""Scale and tails of a predictive distribution, estimated from rows outside the training."""
+"""Scale and tails of a predictive distribution, estimated from rows that are not trained on."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
-"""From the heaviest tails with an estimable variance to nearly normal tails."""
+"""Candidates, from the heaviest tails whose variance can be estimated to nearly normal tails."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Factor of the standard deviations, and degrees of freedom; infinite degrees of freedom are normal."""
+    """Factor of the standard deviations, and degrees of freedom, infinite for the normal distribution."""
 
     factor: float = 1.0
     df: float = np.inf
 
     @classmethod
     def fit_scale(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the factor with which normal intervals cover the standardized residuals ``z``."""
+        """Return the factor with which normal intervals contain the share ``coverage`` of the ``z``."""
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
 
     @classmethod
     def fit_scale_and_tails(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the most likely Student t distribution among all whose central intervals cover.
+        """Return the most likely Student t distribution whose central intervals have the nominal coverage.
 
         Residuals in units of a predicted spread have heavier tails than a normal distribution, because the
         prediction has errors. A factor that is right at one coverage is then wrong at others.
@@ -56,7 +56,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class FixedTails(Calibration):
-    """Student t distributions of given degrees of freedom and predicted scales."""
+    """Student t distributions with given degrees of freedom and the predicted scales."""
 
     def apply(self, loc: FloatArray, scale: FloatArray, epistemic: FloatArray | None = None) -> Distribution:
         return StudentT(loc, scale, self.df, epistemic)

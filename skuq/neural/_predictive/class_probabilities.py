@@ -59,7 +59,7 @@ class ClassPosterior(TrainedNetworks, ABC):
         return np.concatenate([_mean_over_members(proba) for proba in self._proba(X)])
 
     def entropies(self, X: FloatArray) -> EntropyParts:
-        """Return the entropy of the mean and its parts."""
+        """Return the entropy of the mean probabilities, and its aleatoric and epistemic parts."""
         parts = [
             (entr(_mean_over_members(proba)).sum(axis=-1), _mean_over_members(entr(proba).sum(axis=-1)))
             for proba in self._proba(X)
@@ -70,7 +70,7 @@ class ClassPosterior(TrainedNetworks, ABC):
 
 
 class EnsembleClassPosterior(ClassPosterior):
-    """Networks trained independently, all with the same weight."""
+    """Networks that are trained independently and have equal weights."""
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         device = read_device(self.device, self.module.n_members)
@@ -92,7 +92,7 @@ class DrawnClassPosterior(ClassPosterior):
 
 
 def _mean_over_members(values: FloatArray) -> FloatArray:
-    """Return means along the second axis, exact if all members are equal."""
+    """Return means over the second axis; the mean of equal members is exact."""
     first = values[:, 0]
     mean: FloatArray = first + (values - first[:, np.newaxis]).mean(axis=1)
     return mean

@@ -1,4 +1,4 @@
-"""Networks without a variance, and one noise variance for all rows."""
+"""Posterior of networks that predict no variance, with one noise variance for all rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
-    """Functions with the same noise for all rows; ``noise`` is its variance, for the standardized target."""
+    """Random functions with one noise variance for all rows, ``noise``, of the standardized target."""
 
     noise: float
 
@@ -26,7 +26,7 @@ class ConstantNoisePosterior(Posterior):
 
     @abstractmethod
     def draw_latent(self, features: FloatArray) -> FloatArray:
-        """Return functions (n, S) of the standardized target, for standardized features."""
+        """Return S random functions of the standardized target at the standardized features, shape (n, S)."""
 
     @property
     def noise_std(self) -> float:
@@ -34,7 +34,7 @@ class ConstantNoisePosterior(Posterior):
         return self.scaler.y_scale * float(np.sqrt(self.noise))
 
     def with_likely_noise(self, rows: TrainingData) -> Self:
-        """Return the same functions with the noise of maximum likelihood on the given rows."""
+        """Return the same functions with the noise that maximizes the likelihood of the given rows."""
         mean, epistemic = self.latent_moments(self.scaler.features(rows.X))
         residual = self.scaler.target(rows.y) - mean
         return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
@@ -55,7 +55,7 @@ class ConstantNoisePosterior(Posterior):
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:
-    """Return the noise variance of maximum likelihood, given residuals and their epistemic variance."""
+    """Return the noise variance that maximizes the likelihood of residuals with an epistemic variance."""
     square = np.square(residual)
 
     def cost(noise: float) -> float:

@@ -20,7 +20,7 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Means and noise standard deviations of n rows by M members, and the mask of the members that count."""
+    """Means and noise standard deviations (n, M) by M members, and the mask of the members used per row."""
 
     loc: FloatArray
     scale: FloatArray
@@ -32,7 +32,7 @@ class NetworkPredictions:
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior(Posterior):
-    """Networks with mean and variance, all with the same weight; ``coverage`` calibrates "members"."""
+    """Networks with mean and variance and with equal weights; only output "members" uses ``coverage``."""
 
     n_outputs: int
     output: str = "moments"
@@ -48,7 +48,7 @@ class EnsemblePosterior(Posterior):
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members; all members count if ``used`` is None."""
+        """Return the predictions of the members; None as ``used`` uses all members for each row."""
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
@@ -61,17 +61,17 @@ class EnsemblePosterior(Posterior):
         return power_of_two(self.scaler.y_scale)
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of rows over the members that count for them, in the units of y."""
+        """Return the moments of each row over the members that are used for it, in the units of y."""
         unit = self.unit
         moments = self._moments_in_unit(members.in_units_of(unit))
         epistemic = None if moments.epistemic is None else unit * moments.epistemic
         return Moments(unit * moments.mean, epistemic, unit * moments.total)
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of predictions; both are in `unit`.
+        """Return the moments of the predictions; predictions and moments are in `unit`.
 
-        Compared with the mean of M members, the mean of k members has an additional variance: 1/k - 1/M of
-        the epistemic variance.
+        The variance of a mean of k members exceeds the variance of a mean of M members by 1/k - 1/M times the
+        epistemic variance.
         """
         loc, used = members.loc, members.used
         count = used.sum(axis=1)
@@ -83,10 +83,11 @@ class EnsemblePosterior(Posterior):
         return Moments(mean, np.sqrt(epistemic), np.sqrt(noise + epistemic))
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals by the out-of-bag members of each row, in units of their spread.
+        """Return the residuals from each row's out-of-bag members, in units of the spread of these members.
 
-        The spread of "members" excludes the noise. The interval of the members is narrower than the interval
-        of a normal distribution with the same variance, especially for few members.
+        For output "members", the spread excludes the noise. It also takes into account that an interval of
+        the members, especially of few members, is narrower than the interval of a normal distribution with
+        the same variance.
         """
         members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)
@@ -111,7 +112,7 @@ class EnsemblePosterior(Posterior):
         return self.distribution_of(self.predictions(X), calibration)
 
     def distribution_of(self, members: NetworkPredictions, calibration: Calibration) -> Distribution:
-        """Return the calibrated distribution of rows over the members that count for them."""
+        """Return the calibrated distribution of each row over the members that are used for it."""
         moments = self.moments_of(members)
         if self.output == "moments":
             return calibration.apply(moments.mean, moments.total, moments.epistemic)
@@ -132,7 +133,7 @@ class NetworkPosterior(EnsemblePosterior):
 
 @dataclass(frozen=True, eq=False)
 class BootstrapPosterior(EnsemblePosterior):
-    """Networks without a variance, and one noise for all rows (Heskes, 1996)."""
+    """Networks that predict no variance, with one noise variance for all rows (Heskes, 1996)."""
 
     ci_scale: str = "member"
     noise_std: float = 0.0
@@ -142,7 +143,7 @@ class BootstrapPosterior(EnsemblePosterior):
         return loc, np.full(loc.shape, self.noise_std)
 
     def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
-        """Return the same networks with the noise of equation 9, estimated from out-of-bag rows."""
+        """Return the same networks with the noise that equation 9 estimates from out-of-bag rows."""
         mean, spread = self._mean_and_spread(self._out_of_bag(rows.X, oob_mask))
         noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
@@ -165,8 +166,9 @@ class BootstrapPosterior(EnsemblePosterior):
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the epistemic variance of each row over the members in ``used``.
 
-    ``ci_scale`` is "member" for the variance of one member, or "mean" for the variance of the mean from pairs
-    with the same rows. Half the variance within pairs remains in the means of pairs and is subtracted.
+    With ``ci_scale="member"``, the epistemic variance is the variance of one member. With "mean", it is the
+    variance of the mean, estimated from pairs of members with the same rows. The variance between the means
+    of pairs contains half of the variance within pairs, which is subtracted.
     """
     if ci_scale == "member":
         return _mean_and_variance(loc, used)
@@ -179,9 +181,9 @@ def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> t
 
 
 def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of each row's used values; of all values if only one is used."""
+    """Return mean and variance of each row's used values; if only one is used, the variance of all values."""
     count = used.sum(axis=1)
-    start = values[:, :1]  # subtracted first for precision at a large mean
+    start = values[:, :1]  # subtracted first, because a large mean would cost precision
     mean = start[:, 0] + (used * (values - start)).sum(axis=1) / count
     square = np.square(values - mean[:, np.newaxis])
     variance = (used * square).sum(axis=1) / np.maximum(count - 1, 1)

@@ -1,4 +1,4 @@
-"""Predictive objects of trained networks."""
+"""Predictive distributions of trained networks before calibration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetworks:
-    """Trained networks and the units of their data."""
+    """Trained networks, and the standardizer of their data."""
 
     scaler: Standardizer
     module: StackedModule
@@ -45,15 +45,15 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations by each member, (n, M); equal in each call."""
+        """Return means and noise standard deviations by each member, (n, M); calls give equal values."""
 
     @property
     def calibrates_tails(self) -> bool:
-        """Whether calibration also estimates the tails; a sample of members has its own tails."""
+        """Whether calibration also estimates the tails; False if a sample of members gives the tails."""
         return True
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals in predictive standard deviations, by the networks in ``oob_mask`` (n, M)."""
+        """Return residuals in predictive standard deviations; ``oob_mask`` (n, M) marks the used networks."""
         moments = self.moments(X)
         return (y - moments.mean) / moments.total
 

@@ -45,7 +45,7 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
 
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior(Posterior):
-    """One network with ``n_draws`` draws of dropout; each draw predicts mean and noise variance."""
+    """One network and ``n_draws`` draws of its dropped units; each draw predicts mean and noise variance."""
 
     n_draws: int
     seed: int
@@ -86,14 +86,14 @@ class DropoutPosterior(Posterior):
         return Empirical(mean + calibration.factor * (loc - mean))
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield standardized means and variances by the drawn networks for blocks of rows, (b, S)."""
+        """Yield means and variances (b, S) of the standardized target by S networks, for blocks of b rows."""
         for output in drawn_outputs(self, X, self.n_draws, self.seed):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPosterior(ConstantNoisePosterior):
-    """Networks that ``sample(module)`` draws from normal weights, or snapshots."""
+    """Networks that ``sample(module)`` returns: draws from normal weights, or snapshots."""
 
     sample: Callable[[StackedModule], StackedModule]
 

@@ -1,4 +1,4 @@
-"""Training rows of each member, and their batches; independent of the number of other members."""
+"""Training rows of each member, and batches of these rows, which do not depend on other members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """Numbers of the training rows of a member, with repetitions, and the generator that shuffles them."""
+    """Row numbers of a member's training rows, with repetitions, and the generator that shuffles them."""
 
     drawn: IntArray
     order: np.random.Generator
@@ -41,8 +41,8 @@ class MemberRows:
 def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
     """Return the number of batches per epoch, and the rows per batch, equal for all batches.
 
-    The gradient of a smaller batch would be too noisy. Each epoch leaves out a few rows, which differ between
-    epochs.
+    All batches are equally large, because the gradient of a small last batch would be too noisy. Each epoch
+    therefore leaves out a few rows, which differ between epochs.
     """
     n_batches = max(1, round(n_rows / batch_size))
     return n_batches, n_rows // n_batches
@@ -86,7 +86,7 @@ class MemberBatches:
             by_batch[:, member] = used.reshape(self.n_batches, self.batch_size)
         plan = torch.from_numpy(by_batch).to(self.X.device)
         for flat in plan.view(self.n_batches, -1):
-            # members first in memory for the matrix products
+            # the matrix products are fastest if members come first in memory
             x = self.X.index_select(0, flat).view(n_members, self.batch_size, d)
             y = self.y.index_select(0, flat).view(n_members, self.batch_size)
             weight = None if self.weight is None else self.weight.index_select(0, flat).view_as(y).T

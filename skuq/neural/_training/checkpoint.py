@@ -19,7 +19,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 
 class ScoringRows(NamedTuple):
-    """Rows of all fits with the same score: their numbers, fits, targets and weights."""
+    """Rows of all fits that use one score: row numbers, fits, targets and weights."""
 
     score: TrainingLoss
     rows: Tensor
@@ -31,16 +31,16 @@ class ScoringRows(NamedTuple):
 class KeepBestEpoch(Callback):
     """Score each fit every few epochs, and keep the weights of its best epoch.
 
-    The score of a row is the score of the average forecast over the members that are not trained on it.
-    Scores of single members are best before the mean is learned. ``data`` contains the features and targets
-    of all fits, in the order of ``plans``.
+    A row is scored by the average forecast of the members that are not trained on it. Scores of single
+    members would favor epochs before the mean is learned. ``data`` contains the features and targets of all
+    fits, in the order of ``plans``.
     """
 
     def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
         self.plans, self.data, self.every = plans, data, every
 
     def initialize(self) -> KeepBestEpoch:
-        """Number the rows for each member and for each score."""
+        """Find the scored rows of each member and of each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
         rows_of_members = self._rows_of_members()
@@ -61,7 +61,7 @@ class KeepBestEpoch(Callback):
         return self
 
     def _rows_of_members(self) -> list[IntArray]:
-        """Return the row numbers for the scores of each member, in the data of all fits."""
+        """Return the numbers of the rows that score each member, in the data of all fits."""
         offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
         return [
             np.flatnonzero(mask) + offset
@@ -72,18 +72,18 @@ class KeepBestEpoch(Callback):
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
         """Return the row numbers as one matrix, padded, and count the members per row."""
         y = self.data[1]
-        padding_row = len(y)  # below the data; its sums are discarded
+        padding_row = len(y)  # index after the last row; its sums are discarded
         longest = max(len(rows) for rows in rows_of_members)
         matrix = np.full((len(rows_of_members), longest), padding_row)
         for member, rows in enumerate(rows_of_members):
             matrix[member, : len(rows)] = rows
         counts = np.bincount(matrix.ravel(), minlength=padding_row + 1)[:-1]
-        # rows without members are divided too
+        # rows without members are divided by 1
         self._n_members_per_row = torch.as_tensor(counts, dtype=y.dtype, device=y.device).clamp(min=1)
         return torch.from_numpy(matrix).to(y.device)
 
     def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
-        """Return the scored rows of each score."""
+        """Return, for each score, the rows to which it applies."""
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
         scores: list[TrainingLoss] = []  # losses of users may not be hashable
@@ -111,7 +111,7 @@ class KeepBestEpoch(Callback):
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        # callbacks such as skorch's EarlyStopping expect it in every epoch
+        # callbacks such as skorch's EarlyStopping expect a value in every epoch
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
 
@@ -147,9 +147,9 @@ class KeepBestEpoch(Callback):
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for member_rows in torch.split(self._member_rows, step, dim=1):
-                rows = member_rows.clamp(max=len(y) - 1)  # any features for the padding row
+                rows = member_rows.clamp(max=len(y) - 1)  # the padding row gets the features of the last row
                 output = module.forward_members(X[rows].transpose(1, 2))
-                # equal for all scores of one net
+                # all scores of a net have the same parts
                 parts = self._scoring_rows[0].score.averaged_parts(output)
                 totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
                 for total, part in zip(totals, parts, strict=True):

@@ -16,7 +16,7 @@ from skuq._typing import BoolArray, IntArray
 
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
-    """Return the mask of held-out rows; ``by_class`` draws them stratified by the target."""
+    """Return the mask of held-out rows; with ``by_class``, they are drawn stratified by class."""
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
@@ -41,14 +41,14 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows for training, but the test rows of its first split have all "
-            "the weight."
+            "`validation_size` must leave rows of positive weight for training, but all of them are test "
+            "rows of its first split."
         )
     return held_out
 
 
 def _n_held_out(size: numbers.Real, n_usable: int) -> int:
-    """Return the number of rows of a count or a share, at least 1 and less than all rows."""
+    """Return the number of held-out rows for a number or a share of rows, from 1 to n_usable - 1."""
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(
@@ -63,7 +63,7 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
 
 
 def _checked_splitter(validation_size: Any) -> Any:
-    """Return a splitter, or an iterable of row numbers, after checking that it needs no groups."""
+    """Check that ``validation_size`` is a splitter or an iterable and needs no groups, and return it."""
     splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
     if isinstance(validation_size, str) or not splits:
         raise ValueError(

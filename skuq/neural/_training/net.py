@@ -1,4 +1,4 @@
-"""Skorch net that trains a stacked module, all members in one pass and independently."""
+"""Skorch net that trains all members of a stacked module independently in one pass."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 class MemberObjective(nn.Module):
     """Mean loss over rows for each member.
 
-    The losses are added up, not averaged, so that each member has the gradient of a separate training. Each
-    loss in ``losses`` applies to the given number of successive members.
+    The losses of the members are summed, not averaged, so that each member has the same gradient as in a
+    separate training. Each loss in ``losses`` applies to the given number of successive members.
     """
 
     def __init__(self, losses: Sequence[tuple[TrainingLoss, int]]) -> None:
@@ -32,7 +32,7 @@ class MemberObjective(nn.Module):
         self.losses = tuple(losses)
 
     def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the losses, shape (M,), and the derivative of their sum by the outputs (B, M, k)."""
+        """Return the losses (M,), and the gradient of their sum with respect to the outputs (B, M, k)."""
         if len(self.losses) == 1:
             values, gradient = self.losses[0][0].with_gradient(output, batch.y)
         else:
@@ -52,9 +52,9 @@ class MemberObjective(nn.Module):
 class StackedNet(ProbabilisticNet):
     """Skorch net of many members; ``fit`` accepts `MemberBatches`.
 
-    Events of single batches are sent only to callbacks that handle them, and losses leave the device once per
-    epoch, because both cost more than the training of a few members. ``member_losses_`` contains the mean
-    losses (M,) of each epoch.
+    Events of single batches are sent only if a callback handles them, and losses are copied from the device
+    once per epoch. Otherwise, both would cost more than the training of a few members. ``member_losses_``
+    contains the mean losses (M,) of each epoch.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StackedNet(ProbabilisticNet):
     # ------------------------------------------------------------------------- the training loop
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Skip the checks: the estimator has checked its data."""
+        """Skip the checks, because the estimator has already checked the data."""
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
         """Return the batches without a validation set."""
@@ -122,7 +122,7 @@ class StackedNet(ProbabilisticNet):
         self._sends_batch_events = any(self._is_handled(event) for event in _BATCH_EVENTS)
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Call the callbacks, and record whether a callback, not the user, stops the training."""
+        """Call the callbacks, and record if a callback, rather than the user, stops the training."""
         try:
             super().notify(method_name, **cb_kwargs)
         except KeyboardInterrupt:

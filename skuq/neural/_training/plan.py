@@ -18,12 +18,12 @@ from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
 AUTO_EPOCHS = (8000, 40, 200)
-"""Steps of ``max_epochs="auto"``, and the least and greatest number of epochs."""
+"""Number of steps for ``max_epochs="auto"``, and the smallest and largest number of epochs."""
 
 LONG_TRAINING = (6000, 40, 1000)
-"""As `AUTO_EPOCHS`, for noisy training and for training without selection of the epoch: few rows need as many
-steps as many rows. With dropout on the 277 rows of the yachts, errors after 200 epochs were 1.4 times as
-large as after 6000 steps."""
+"""The same numbers for noisy training and for training without selection of the epoch, where few rows need as
+many steps as many rows. With dropout on the 277 rows of the yacht data, errors after 200 epochs were 1.4
+times as large as after 6000 steps."""
 
 _MOST_EPOCHS = 1000
 """Greatest number of epochs of a second training with `AUTO_EPOCHS`."""
@@ -54,7 +54,7 @@ class TrainingOptions:
     verbose: int = 0
 
     def epochs(self, n_batches: int) -> int:
-        """Return the number of epochs of ``n_batches`` steps; see `AUTO_EPOCHS`."""
+        """Return the number of epochs if an epoch has ``n_batches`` steps; see `AUTO_EPOCHS`."""
         if self.max_epochs == "auto":
             steps, fewest, most = self.auto_epochs
             return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
@@ -80,7 +80,7 @@ class TrainingSpec:
     """Specification of the training of an estimator, independent of the data.
 
     Epochs are scored on out-of-bag rows with ``bootstrap``, otherwise on held-out rows. ``draw_rows``
-    replaces the draws with replacement. ``counts_rows`` requires weights that count repetitions.
+    replaces the draws with replacement. If ``counts_rows``, weights must be numbers of repetitions.
     """
 
     loss: TrainingLoss
@@ -102,7 +102,7 @@ class TrainingSpec:
         seed: int,
         row_factor: FloatArray | None = None,
     ) -> FitPlan:
-        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, as weights do."""
+        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, like weights."""
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
         if row_factor is not None:
@@ -129,8 +129,8 @@ class TrainingSpec:
 class FitPlan:
     """Standardized data of one fit, and the training rows of each member.
 
-    ``selection_mask`` of shape (n,) marks the rows that may score epochs, by members that are not trained on
-    them; None is all rows.
+    ``selection_mask`` of shape (n,) marks the rows that may score epochs; None marks all rows. A row scores
+    only members that are not trained on it.
     """
 
     X: FloatArray
@@ -161,7 +161,7 @@ class FitPlan:
 
 
 def resolve_learning_rate(rate: Any, auto: float) -> Any:
-    """Return a parameter ``learning_rate``, with "auto" replaced; numbers are checked later."""
+    """Return ``rate``, or ``auto`` if it is "auto"; numbers are checked later."""
     if isinstance(rate, str):
         check_option(rate, "learning_rate", ("auto",))
         return auto
@@ -169,9 +169,9 @@ def resolve_learning_rate(rate: Any, auto: float) -> Any:
 
 
 def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:
-    """Return each member's rows: all rows, or as many drawn with replacement.
+    """Return the rows of each member: all rows, or a bootstrap sample of the same size.
 
-    The draws ignore weights, because rows of large weight must also be out of bag.
+    The draws ignore weights, because rows with a large weight must also be out of bag for some members.
     """
     return [
         MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
@@ -197,7 +197,7 @@ def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
 
 
 def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return bootstrap rows shared by members 0 and 1, 2 and 3, ..., each in its own order."""
+    """Return bootstrap rows that each pair of successive members shares; the orders of the rows differ."""
     drawn = [bag.drawn for bag in plan_members(seeds[::2], rows, bootstrap=True)]
     return [MemberRows(drawn[member // 2], seed.order) for member, seed in enumerate(seeds)]
 

@@ -35,7 +35,7 @@ class Standardizer:
 
     @classmethod
     def fit_features(cls, X: FloatArray, weight: FloatArray | None, standardize: Any) -> Self:
-        """Return units of the features, per column, for "all" columns, or none; the target is unchanged."""
+        """Return the standardizer of the features: per column, common to "all" columns, or without effect."""
         if not standardize:
             return cls(np.zeros(()), np.ones(()), 0.0, 1.0)
         mean, scale = _units_of_columns(X, _shares(weight, len(X)))
@@ -70,6 +70,6 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    counted = X[share > 0][0] if len(X) else 0.0  # subtracted first for precision at large means
+    counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)

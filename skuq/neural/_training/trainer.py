@@ -25,13 +25,13 @@ from skuq.neural._training.plan import FitPlan, TrainingOptions
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
-"""Weights whose training fits into the cache of a core; larger nets have no advantage."""
+"""Number of weights whose training fits into the cache of a core; larger stacks are not faster."""
 _GPU_WEIGHTS = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedFit:
-    """Trained members of one fit, ``net.module_``, and the epoch, counted from 1, of their weights."""
+    """Trained members of one fit (``net.module_``), and the epoch of their weights, counted from 1."""
 
     net: StackedNet
     plan: FitPlan
@@ -62,7 +62,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Members trained in one net; ``spans`` contains the first member and the end for each fit."""
+    """Members trained in one net; ``spans`` contains the range of members of each fit, (start, stop)."""
 
     fits: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
@@ -71,7 +71,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Results of one chunk per fit: losses (epochs, members), and scores (epochs,) or NaN."""
+    """Results of one chunk, per fit: losses (epochs, members), and scores (epochs,), NaN where not scored."""
 
     modules: list[StackedModule]
     losses: list[FloatArray]
@@ -81,7 +81,7 @@ class _Part:
 
 
 def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
-    """Return the numbers of the fits in groups with equal shapes of batches."""
+    """Return groups of fits whose batches have the same shape, as indices of the plans."""
     groups: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         shape = plan.batch_shape(options.batch_size)
@@ -93,7 +93,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
 def _chunks(
     plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
 ) -> list[_Chunk]:
-    """Divide the members of a group; members that are scored together stay together."""
+    """Divide the members of a group into chunks; members that are scored together stay together."""
     first = plans[group[0]]
     shape = first.batch_shape(options.batch_size)
     dtype = read_dtype(options.dtype)
@@ -114,7 +114,7 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return equal parts of a fit's members, or one part for ``together``."""
+    """Return the ranges of nearly equal parts of a fit's members; one part if ``together``."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))
@@ -163,7 +163,7 @@ def _train_chunk(
 def _batches(
     plans: Sequence[FitPlan], shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> MemberBatches:
-    """Concatenate the data of all fits, and shift the members' row numbers."""
+    """Concatenate the data of all fits, and shift the members' row numbers accordingly."""
     X = torch.as_tensor(np.concatenate([plan.X for plan in plans]), dtype=dtype, device=device)
     y = torch.as_tensor(np.concatenate([plan.y for plan in plans]), dtype=dtype, device=device)
     weight = None
@@ -232,7 +232,7 @@ def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan
 
 
 class _ReportEpoch(Callback):
-    """Report of each completed epoch."""
+    """Callback that reports each completed epoch."""
 
     def __init__(self, report: Callable[..., object]) -> None:
         self.report = report
@@ -270,7 +270,7 @@ def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
     losses = losses.mean(axis=1)
     durations = np.sum([part.durations[:n_epochs] for part, _ in pieces], axis=0)
     scores = pieces[0][0].scores[pieces[0][1]]
-    history = History()  # filled as a list, five times as fast as recording each value
+    history = History()  # append to it like a list, which is five times as fast as `record`
     for epoch, values in enumerate(
         zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
     ):

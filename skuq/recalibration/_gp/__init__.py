@@ -1,1 +1,1 @@
-"""Variational Gaussian process of three recalibrators."""
+"""Variational Gaussian process, which three recalibrators use."""

@@ -1,4 +1,4 @@
-"""Constructor and fit of the Gaussian process recalibrators."""
+"""Base class of the Gaussian process recalibrators."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from skuq.recalibration._scaling import RowsWithUncertainty, rows_with_uncertain
 
 
 class GPRecalibrator(BaseRecalibrator):
-    """Base class: the latent values are a Gaussian process of predicted mean and standard deviation.
+    """Base class whose latent values are Gaussian processes of the predicted mean and standard deviation.
 
-    A subclass has a ``_prior`` of its latent values, and implements ``_calibration_rows(spread)``,
+    A subclass sets ``_prior``, the prior of its latent values, and implements ``_calibration_rows(spread)``,
     ``_likelihood(observed)`` and ``_transform(dist)``, which uses ``_process``.
     """
 
     _prior: ClassVar[LatentPrior]
     _process: FittedProcess | None
-    """None if all predictions are exact point masses, which any latent value fits."""
+    """None if all rows are exact point masses, for which the latent values have no effect."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class GPRecalibrator(BaseRecalibrator):
     @abstractmethod
     def _likelihood(self, observed: FloatArray) -> Likelihood: ...
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights, since the prior counts in rows
+        effective_rows(weight, len(y))  # raises for relative weights, because the prior has a weight in rows
         spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:
             self._process = None

@@ -1,7 +1,7 @@
 """Expectations of log-likelihoods over normal latent values, and their derivatives.
 
-The derivative by the covariance is backpropagated through the Cholesky factor of the rule, so that objective
-and gradient agree to rounding.
+The derivative with respect to the covariance is backpropagated through the Cholesky factor that places the
+nodes. Objective and gradient therefore agree up to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Maps latent values (latents, nodes, n) to log-likelihood (nodes, n) and gradient (latents, nodes, n)."""
 
 _LEAST_VARIANCE = 1e-12
-"""Smallest conditional variance of latent values, since rounding may give a negative value."""
+"""Smallest conditional variance of a latent value; rounding may give a negative variance."""
 
 
 def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
@@ -59,18 +59,18 @@ def expect(
     covariance: FloatArray,
     rule: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E f (n,), its gradient by the mean (latents, n), and twice that by the covariance."""
+    """Return E f (n,), its gradient for the mean (latents, n), and twice its gradient for the covariance."""
     nodes, weights = rule
     factor = factorize(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
     weighted = gradient * weights[:, np.newaxis]
-    # nodes are mean + C x: the derivative by C is the derivative at the node times x
+    # nodes are mean + C x, so the derivative with respect to C is the derivative at the node times x
     by_factor = np.einsum("pkn,kq->pqn", weighted, nodes)
     return weights @ value, weighted.sum(axis=1), _by_covariance(factor, by_factor)
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Return twice the gradient by V = C C', given the gradient by C."""
+    """Return twice the gradient with respect to V = C C', given the gradient with respect to C."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

@@ -5,9 +5,9 @@ The objective is the evidence lower bound
   sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior).
 
 Natural gradients maximize it over the normal distribution q of the whitened coefficients; a quasi-Newton
-method maximizes it over lengthscales and amplitudes. At the optimal q the derivatives by lengthscales and
-amplitudes are the partial derivatives at fixed q (envelope theorem). All sums over rows are exact and
-computed in blocks to bound the memory.
+method maximizes it over lengthscales and amplitudes. At the optimal q, the derivatives with respect to
+lengthscales and amplitudes are the partial derivatives at fixed q (envelope theorem). All sums over rows are
+exact and computed in blocks to bound the memory.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.kernel import Basis
 
 BLOCK = 2048
-"""Number of rows whose basis functions are in memory."""
+"""Number of rows whose basis functions are in memory at a time."""
 
 MAX_CACHED_VALUES = 2**22
 """Largest number of values (32 MB) of cached basis functions."""
 
 MOST_STEPS = 40
-"""Largest number of natural gradient steps for one q; six are usual."""
+"""Largest number of natural gradient steps to find q; about six are usual."""
 
 ROUNDING = 1e-9
-"""Relative decrease of the bound that counts as rounding."""
+"""Relative decrease of the bound that is treated as rounding."""
 
 Rows: TypeAlias = slice | IntArray
 Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
-"""Rows, their basis functions, and the unexplained variance."""
+"""Row numbers, values of the basis functions, and variance that the inducing points do not explain."""
 
 
 class Likelihood(Protocol):
@@ -47,12 +47,12 @@ class Likelihood(Protocol):
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p (n,), its gradient by the mean, and twice its gradient by the covariance."""
+        """Return E log p (n,), its gradient for the mean, and twice its gradient for the covariance."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Normal distribution of whitened coefficients, by precision and precision times mean."""
+    """Normal distribution of whitened coefficients, given by its precision and by precision times mean."""
 
     precision: FloatArray
     shift: FloatArray
@@ -65,13 +65,13 @@ class Coefficients:
         mean = cho_solve((factor, True), self.shift, check_finite=False)
         covariance = cho_solve((factor, True), np.eye(len(mean)), check_finite=False)
         log_det = 2 * np.log(factor.diagonal()).sum()
-        # KL(N(mean, covariance) || N(0, I)), the prior of whitened coefficients
+        # KL(N(mean, covariance) || N(0, I)), because whitened coefficients have the prior N(0, I)
         divergence = (covariance.trace() + mean @ mean - len(mean) + log_det) / 2
         for name, value in (("mean", mean), ("covariance", covariance), ("divergence", divergence)):
             object.__setattr__(self, name, value)
 
     def repeated(self, times: float) -> Coefficients:
-        unit = np.eye(len(self.mean))  # the prior is not repeated
+        unit = np.eye(len(self.mean))  # rows are repeated, but not the prior
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
@@ -83,15 +83,15 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class LatentPrior:
-    """Prior of the latent values: normal constants, and processes whose amplitudes have gamma densities."""
+    """Prior of the latent values: normal constants, and processes with gamma-distributed amplitudes."""
 
     constants: FloatArray  # (latents,) standard deviations of the constants
-    rates: FloatArray  # (latents,) rates of the gamma densities: 1 / usual amplitude
+    rates: FloatArray  # (latents,) rates of the gamma densities, about 1 / amplitude
 
 
 @dataclass(frozen=True)
 class LatentProcess:
-    """The process under q: latent values at any inputs are normal."""
+    """Distribution of the latent values under q, which is normal at any inputs."""
 
     basis: Basis
     coefficients: FloatArray  # (latents, functions)
@@ -108,12 +108,12 @@ class LatentProcess:
         return mean, covariance
 
     def at(self, functions: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and covariances, given the values of the basis and the unexplained variance."""
+        """Return means and covariances, given basis function values and unexplained variances."""
         latents = len(self.coefficients)
         covariance = np.empty((latents, latents, len(functions)))
         for p in range(latents):
             for q in range(p + 1):
-                # psi' S_pq psi of every row, in a loop over pairs of latents to save memory
+                # psi' S_pq psi of each row; the loop over pairs of latents saves memory
                 product = functions @ self.covariance[p, :, q]
                 covariance[p, q] = covariance[q, p] = np.einsum("ij,ij->i", product, functions)
             # the unexplained parts of the latents are independent
@@ -121,11 +121,12 @@ class LatentProcess:
         return self.coefficients @ functions.T, covariance
 
     def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """Return the derivatives of a sum by the values of psi in each row, shape (n, functions - 1)."""
+        """Return the derivatives of a sum with respect to psi in each row, shape (n, functions - 1)."""
         out = gradient.T @ self.coefficients[:, 1:]  # through the means, coefficients' psi
         for p, amplitude in enumerate(self.amplitudes):
             for q in range(len(gradient)):
-                # through psi' S psi with derivative 2 S psi; hessian is twice the one by the covariance
+                # through psi' S psi, whose derivative is 2 S psi; `hessian` is twice the gradient for the
+                # covariance
                 out += hessian[p, q][:, np.newaxis] * (functions @ self.covariance[q, :, p, 1:])
             # through the unexplained variance, amplitude^2 (1 - psi' psi)
             out -= (hessian[p, p] * amplitude**2)[:, np.newaxis] * functions[:, 1:]
@@ -137,15 +138,15 @@ class Sums:
     """Sums over rows of the expected log-likelihood and of its derivatives."""
 
     value: float
-    slope: FloatArray  # (latents, functions) by the means of the coefficients
-    curvature: FloatArray  # (latents, functions, latents, functions), times -2, by their covariance
-    spread: FloatArray  # (latents,) by the variance, times twice the unexplained variance
-    lengths: FloatArray  # (inputs,) by the log lengthscales, where requested
+    slope: FloatArray  # gradient for the means of the coefficients, (latents, functions)
+    curvature: FloatArray  # -2 times the gradient for the covariance of the coefficients
+    spread: FloatArray  # gradient for the variance times twice the unexplained variance
+    lengths: FloatArray  # gradient for the log lengthscales, (inputs,), if requested
 
 
 @dataclass(frozen=True)
 class State:
-    """q at given lengthscales and amplitudes, with the bound and its derivatives."""
+    """Distribution q at given lengthscales and amplitudes, with the bound and its derivatives."""
 
     coefficients: Coefficients
     process: LatentProcess
@@ -154,7 +155,7 @@ class State:
 
 
 class VariationalProcess:
-    """The rows with their likelihood, and the search for q; ``points`` are the inducing points."""
+    """Rows, likelihood and inducing points ``points``, with the search for the best q."""
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class VariationalProcess:
         self.latents = latents
 
     def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
-        """Return the basis and the prior amplitude (latents, functions) at logarithmic parameters."""
+        """Return the basis and the prior amplitudes (latents, functions), given the log parameters."""
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
         amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
@@ -191,7 +192,7 @@ class VariationalProcess:
             )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
-            # chain rule: rows are linear in the moments of the coefficients
+            # chain rule: the moments of the rows are linear in the moments of the coefficients
             sums.value += float(weight @ value)
             sums.slope += gradient @ functions
             for p in range(size[0]):
@@ -218,7 +219,7 @@ class VariationalProcess:
         """Return the bound at q and its derivatives, from one pass over the blocks."""
         basis, amplitudes = prior
         size = amplitudes.shape
-        # whitened coefficients have prior variance 1; amplitudes scale them to the process
+        # whitened coefficients have prior variance 1 and are multiplied by the amplitudes
         covariance = coefficients.covariance * np.outer(amplitudes, amplitudes)
         process = LatentProcess(
             basis,
@@ -239,13 +240,13 @@ class VariationalProcess:
         flat = amplitudes.ravel()
         size = flat.size
         curvature = state.sums.curvature.reshape(size, size)
-        # natural parameters: precision I + H and shift slope + H mean, with H minus the expected second
-        # derivative, both transformed to whitened coefficients
+        # The natural parameters are the precision I + H and the shift slope + H mean, where H is minus the
+        # expected second derivative. Both are transformed to whitened coefficients.
         shift = flat * (state.sums.slope.ravel() + curvature @ state.process.coefficients.ravel())
         return np.eye(size) + curvature * np.outer(flat, flat), shift
 
     def thinned(self, n: int) -> VariationalProcess:
-        # rows are sorted by distance from the center, so that even spacing represents all distances
+        # rows are sorted by distance from the center, so evenly spaced rows represent all distances
         rows = ((np.arange(n) + 0.5) * len(self.x) / n).astype(np.intp)
         return VariationalProcess(
             self.x[rows], self.weight[rows], self.likelihood.take(rows), self.points, self.latents
@@ -266,10 +267,10 @@ class VariationalProcess:
         return found if found.elbo > state.elbo - ROUNDING * (1 + abs(state.elbo)) else None
 
     def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
-        """Return the initial q: constant at the likelihood's start, with a curvature of 1/2 per row."""
+        """Return the initial q: its mean is the start of the likelihood, and its curvature is 1/2 per row."""
         _, amplitudes = prior
         functions = amplitudes.shape[1]
-        # the curvature of a normal likelihood of variance 2 per row
+        # curvature of a normal likelihood with variance 2 in each row
         square = np.zeros((functions, functions))
         for rows, values, _ in blocks:
             square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
@@ -283,7 +284,7 @@ class VariationalProcess:
     def best(self, parameters: FloatArray, start: Coefficients | None, settled: float) -> State:
         """Return the q that maximizes the bound at given parameters, with all derivatives."""
         prior = self.prior(parameters)
-        # the basis does not depend on q: it is cached if it fits into memory
+        # the basis does not depend on q, so it is cached if it fits into memory
         few = len(self.x) * len(prior[0]) <= MAX_CACHED_VALUES
         kept = list(self.blocks(prior[0])) if few else None
 
@@ -296,7 +297,7 @@ class VariationalProcess:
             precision, shift = self.full_step(state, prior[1])
             if _distance(state.coefficients, precision, shift) < settled:
                 break
-            # the first step that does not lower the bound: extrapolated, plain, then shorter steps
+            # take the first step that does not lower the bound: extrapolated, full, or shorter
             tries = [memory.extrapolate(state.coefficients, precision, shift)]
             tries += [(precision, shift, share) for share in (1.0, 0.3, 0.1, 0.01, 1e-4, 1e-6)]
             raised = None
@@ -305,12 +306,12 @@ class VariationalProcess:
             if raised is None:
                 break
             state = raised
-        # derivatives by lengthscales need another pass, so they are computed only for the returned q
+        # derivatives for the lengthscales need another pass, so they are computed only for the final q
         return self.state(state.coefficients, prior, blocks(), lengths=True)
 
 
 class _Memory:
-    """Extrapolation of natural gradient steps (Anderson's method), since plain steps may oscillate."""
+    """Extrapolation of natural gradient steps (Anderson's method), because plain steps may oscillate."""
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = depth
@@ -320,14 +321,14 @@ class _Memory:
     def extrapolate(
         self, coefficients: Coefficients, precision: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Return extrapolated natural parameters, and a share of 1."""
+        """Return extrapolated natural parameters, and a step length of 1."""
         point = np.append(coefficients.precision.ravel(), coefficients.shift)
         aim = np.append(precision.ravel(), shift)
         self.points = [*self.points[-self.depth :], point]
         self.steps = [*self.steps[-self.depth :], aim - point]
         if len(self.points) > 1:
             points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
-            # the combination of past points with the shortest step, if steps were linear in the point
+            # the combination of past points whose step would be shortest if steps were linear in the point
             mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
             aim = aim - mix @ (points + steps)
         size = shift.size
@@ -337,8 +338,9 @@ class _Memory:
 
 
 def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
-    """Return the distance of natural parameters from the result of a full step."""
-    # relative for the precision, which grows with the rows; in units of the bound for the shift
+    """Return the distance between the natural parameters and the result of a full step."""
+    # The distance of precisions is relative, because they grow with the rows. The distance of shifts is in
+    # units of the bound.
     moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
-    left = np.abs(shift - precision @ coefficients.mean).max()  # gradient of the bound by the mean
+    left = np.abs(shift - precision @ coefficients.mean).max()  # gradient of the bound for the mean
     return float(max(moved, left))

@@ -1,8 +1,8 @@
 """Fit of the process to rows in standard units, and the posterior as a function of predictions.
 
 The inputs of the process are predicted mean and log standard deviation, both divided by one common scale.
-Units and offset of y thus do not matter, and a prediction with little variation remains an input with little
-variation.
+Units and offset of y therefore have no effect, and predictions that vary little remain inputs that vary
+little.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 
 _LEAST = 1e-6
-"""Smallest residual relative to the usual residual."""
+"""Smallest residual relative to the median residual."""
 
 _FARTHEST = 1e6
-"""Limit of the inputs in scales, where all correlations are 0."""
+"""Limit of the inputs, in scales; at this distance all correlations are 0."""
 
 _MOST_ITERATIONS = 100
-"""Default of ``max_iter`` on all rows."""
+"""Default of ``max_iter`` if every step uses all rows."""
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|, at least a millionth of the usual size, so that exact predictions are finite."""
+    """Return log |z|, with |z| at least a millionth of its median, so that exact predictions are finite."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -48,13 +48,13 @@ class InputScaler:
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return the median of the means, and the common spread of means and noise as the scale."""
+        """Return a scaler with the median mean as center and the spread of means and noise as scale."""
         center = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
         return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return the inputs, shape (n, 2); point masses get the typical width."""
+        """Return the inputs, shape (n, 2); point masses get the common scale as standard deviation."""
         with np.errstate(over="ignore"):
             position = np.clip((mean - self.center) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
@@ -63,7 +63,7 @@ class InputScaler:
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Distinct sorted rows: inputs, observations and weights."""
+    """Sorted distinct rows: inputs, observations and weights."""
 
     scaler: InputScaler
     inputs: FloatArray  # (n, 2)
@@ -98,11 +98,11 @@ class FittedProcess:
         return self.process.predict(self.scaler.inputs(mean, std))
 
     def lengthscales(self) -> FloatArray:
-        """Return the lengthscales of predicted mean, in the units of y, and log standard deviation."""
+        """Return the lengthscales for the predicted mean, in the units of y, and for its log std."""
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:
-        """Return the standard deviation of each latent value without the constant."""
+        """Return the standard deviation of each latent process, without its constant."""
         return self.process.amplitudes.copy()
 
     def inducing_points(self) -> FloatArray:
@@ -120,7 +120,7 @@ def fit_process(
     max_iter: int | None,
     random_state: int | np.random.RandomState | None,
 ) -> FittedProcess:
-    """Fit the process to rows with positive standard deviations; check the arguments of the recalibrator."""
+    """Check the arguments of the recalibrator, and fit the process to rows with positive std."""
     most = check_integer(n_inducing_points, "n_inducing_points")
     size = None if batch_size is None else check_integer(batch_size, "batch_size")
     limit = None if max_iter is None else check_integer(max_iter, "max_iter")
@@ -137,7 +137,7 @@ def fit_process(
 
 def _not_converged(found: SearchResult, limit: int) -> str:
     if found.n_iter >= limit:
-        return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
+        return f"the Gaussian process did not converge in {found.n_iter} iterations. Raise `max_iter`."
     return (
         f"the optimization of the Gaussian process stopped before the optimum, after {found.n_iter} "
         "iterations: no step increases the lower bound although its gradient is not 0. More iterations have "

@@ -20,13 +20,13 @@ from scipy.linalg import solve_triangular
 from skuq._typing import FloatArray
 
 JITTER = 1e-6
-"""Addition to the unit variances of the inducing points, which may lie close together."""
+"""Number added to the unit variances of the inducing points, because points may lie close together."""
 
 CANDIDATES = 512
 """Largest number of candidates for inducing points."""
 
 HYPER_STEP = 0.4
-"""Correlation length for the choice of inducing points: shorter than usual fitted lengthscales."""
+"""Lengthscale for the choice of inducing points, shorter than fitted lengthscales usually are."""
 
 MIN_RESIDUAL_VARIANCE = 1e-5
 """Unexplained share of the variance below which no inducing point is added."""
@@ -47,7 +47,7 @@ def correlate(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> Fl
 
 
 def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
-    """Return the derivatives of `correlate` by the logarithm of each lengthscale."""
+    """Return the derivatives of `correlate` with respect to the logarithm of each lengthscale."""
     squares = _distances(x, points, lengthscales)
     r = _ROOT * np.sqrt(sum(squares))
     common = 5 / 3 * (1 + r) * np.exp(-r)
@@ -55,7 +55,7 @@ def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArr
 
 
 def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> FloatArray:
-    """Return at most ``most`` rows of x that each reduce the unexplained variance most."""
+    """Return up to ``most`` rows of x, each chosen to reduce the unexplained variance as much as possible."""
     if len(x) > CANDIDATES:
         middle = np.cumsum(weight) - weight / 2
         places = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * weight.sum()
@@ -94,7 +94,7 @@ class Basis:
 
     @cached_property
     def _factor_slopes(self) -> list[FloatArray]:
-        """P with dL = L P for each log lengthscale: half the lower triangle of L^-1 dK L^-T."""
+        """Matrices P with dL = L P, from the lower triangle of L^-1 dK L^-T, for each log lengthscale."""
         slopes = correlation_slopes(self.points, self.points, self.lengthscales)
         halves = [self._inverse @ slope @ self._inverse.T for slope in slopes]
         return [np.tril(half) - np.diag(half.diagonal() / 2) for half in halves]
@@ -105,7 +105,7 @@ class Basis:
         return out, np.maximum(1.0 - np.einsum("ij,ij->i", out[:, 1:], out[:, 1:]), 0.0)
 
     def slope(self, x: FloatArray, functions: FloatArray, outer: FloatArray) -> FloatArray:
-        """Return the derivatives of sum(outer * psi(x)) by the log lengthscales, shape (inputs,)."""
+        """Return the derivatives of sum(outer * psi(x)) for the log lengthscales, shape (inputs,)."""
         inner = outer @ self._inverse
         square = outer.T @ functions[:, 1:]
         moved = correlation_slopes(x, self.points, self.lengthscales)

@@ -1,4 +1,4 @@
-"""Search for lengthscales and amplitudes of a Gaussian process, on all rows or by batches."""
+"""Search for the lengthscales and amplitudes of a Gaussian process, with all rows or with batches."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ LENGTH_CENTER, LENGTH_SPREAD = 0.3, 1.0
 """Mean and standard deviation of the normal prior of a log lengthscale."""
 
 START_AMPLITUDE = 0.3
-"""Amplitude of a process at the start of the search."""
+"""Initial amplitude of each process."""
 
 SHAPE = 0.3
 """Shape of the gamma prior of an amplitude."""
 
 THINNED = 2048
-"""Number of rows at the start of the search on more than twice as many rows; then four times as many."""
+"""Number of rows in the first stage of the search; each further stage uses four times as many rows."""
 
 SETTLED, LOOSE = 1e-9, 1e-3
-"""Tolerance of q at the peak and far from it, proportional to the gradient in between."""
+"""Smallest and largest tolerance of q; between them, the tolerance is proportional to the gradient."""
 
 LONGEST_STEP = 0.7
-"""Largest change of a logarithm in one step: a factor of 2."""
+"""Largest change of a logarithmic parameter in one step, a factor of 2."""
 
 GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
-"""Gradient at which the search ends, and at which a stalled search counts as converged."""
+"""Gradient at which the search ends, and gradient at which a stalled search counts as converged."""
 
 STALL, MOST_STALLED = 1e-10, 3
 """Relative increase of the bound, and number of successive smaller increases that end the search."""
@@ -56,8 +56,9 @@ def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatAr
 
 def elbo_gradient(state: State) -> FloatArray:
     sums, process = state.sums, state.process
-    # Coefficients other than the constant are proportional to the amplitude. The derivative by its
-    # logarithm is mean for the means and 2 covariance for the covariance; curvature is -2 slope.
+    # All coefficients except the constant are proportional to the amplitude. With respect to the log
+    # amplitude, the derivative of the means is `mean`, and the derivative of the covariance is twice
+    # `covariance`. `curvature` is -2 times the gradient for the covariance.
     by_mean = (sums.slope * process.coefficients)[:, 1:].sum(axis=1)
     by_covariance = (sums.curvature * process.covariance).sum(axis=(2, 3))[:, 1:].sum(axis=1)
     by_amplitude = by_mean - by_covariance + process.amplitudes**2 * sums.spread
@@ -70,7 +71,7 @@ def _start(problem: VariationalProcess) -> FloatArray:
 
 
 class _Objective:
-    """Bound and prior at the best q; each search for q starts from the best q so far."""
+    """Sum of bound and log prior at the best q; each search for q starts from the best q so far."""
 
     def __init__(self, problem: VariationalProcess) -> None:
         self.problem = problem
@@ -83,15 +84,15 @@ class _Objective:
         value, slope = value + state.elbo, slope + elbo_gradient(state)
         if value > self.highest:
             self.coefficients, self.highest = state.coefficients, value
-            # an error of q changes the bound to second order but this gradient to first order, so a smaller
-            # gradient needs a more exact q
+            # An error of q has a second-order effect on the bound, but a first-order effect on this gradient.
+            # A smaller gradient therefore requires a more exact q.
             self.settled = float(np.clip(LOOSE * np.abs(slope).max(), SETTLED, LOOSE))
         return value, slope
 
 
 def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
-    """Maximize the bound to rounding; start with a sample of many rows."""
-    # coarse to fine: most iterations use few rows, and the estimate of the curvature is reused
+    """Maximize the bound up to rounding; with many rows, start with a sample of them."""
+    # Most iterations use few rows. The estimate of the curvature is passed on to the next stage.
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
         peak = maximize(_Objective(problem.thinned(size)), peak, max_iter, 1e-2)
@@ -107,7 +108,7 @@ class Peak:
     """Maximum of a function, with an estimate of its curvature."""
 
     x: FloatArray
-    inverse: FloatArray | None = None  # of minus the matrix of second derivatives
+    inverse: FloatArray | None = None  # inverse of minus the Hessian
     n_iter: int = 0
     converged: bool = False
 
@@ -142,15 +143,15 @@ def _climb(
     inverse: FloatArray | None,
     size: float,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Return a higher point with value and slope, or None if no short step increases the value."""
-    # steepest ascent without a curvature estimate; one factor shortens all components
+    """Return a point with a higher value, the value and the slope; None if no step increases the value."""
+    # without an estimate of the curvature, steepest ascent; all components are shortened by one factor
     direction = slope if inverse is None else inverse @ slope
     direction = direction / max(1.0, np.abs(direction).max() / LONGEST_STEP)
     share = 1.0
     while share > 1e-4:
         trial = x + share * direction
         trial_value, trial_slope = function(trial)
-        # Armijo's condition, with slack for the rounding of a sum over rows
+        # Armijo's condition, with a tolerance for rounding errors of the sum over rows
         if trial_value >= value + 1e-4 * share * (slope @ direction) - 1e-8 * size:
             return trial, trial_value, trial_slope
         share /= 3
@@ -158,13 +159,13 @@ def _climb(
 
 
 def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
-    """Return the BFGS update of the inverse, or the same inverse if the function is convex along the step."""
+    """Return the BFGS update of the inverse; the inverse itself if the function is convex along the step."""
     product = step @ change
-    if product <= 1e-14:  # the update would not be positive definite
+    if product <= 1e-14:  # otherwise, the update would not be positive definite
         return inverse
     unit = np.eye(step.size)
     project = unit - np.outer(step, change) / product
-    # the first estimate is a multiple of the unit matrix with the curvature along this step
+    # the first estimate is the multiple of the identity with the curvature along this step
     before = unit * product / (change @ change) if inverse is None else inverse
     return np.asarray(project @ before @ project.T + np.outer(step, step) / product)
 
@@ -172,16 +173,16 @@ def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) ->
 def search_by_batches(
     problem: VariationalProcess, batch_size: int, n_steps: int, rng: np.random.RandomState
 ) -> SearchResult:
-    """Raise the bound by stochastic gradients: natural gradients for q, and Adam for the parameters.
+    """Increase the bound by stochastic steps: natural gradient steps for q, Adam for the parameters.
 
-    The start comes from a sample of the rows. In the last third the parameters stay at the average of the
-    middle third, and q is the average of the optima of the batches.
+    The search starts at the optimum of a sample of the rows. In the last third of the steps, the parameters
+    are fixed at their average over the middle third, and q is the average of the optima of the batches.
     """
     n = len(problem.x)
     sample = _Objective(problem.thinned(min(max(THINNED, batch_size), n // 2 + 1)))
     parameters = maximize(sample, Peak(_start(problem)), 100, 1e-2).x
     first = sample.problem.best(parameters, sample.coefficients, LOOSE).coefficients
-    # scale the sample's likelihood up to the number of rows of the data
+    # scale the likelihood of the sample to the number of all rows
     coefficients = first.repeated(problem.weight.sum() / sample.problem.weight.sum())
     start = problem.state_on_all(parameters, coefficients)
     adam, history, held = _Adam(parameters.size), [parameters], 2 * n_steps // 3
@@ -190,7 +191,7 @@ def search_by_batches(
         prior = problem.prior(parameters)
         block = [(rows, *prior[0].functions(problem.x[rows]))]
         state = problem.state(coefficients, prior, block, factor, lengths=True)
-        # Robbins-Monro rates; from `held` on the rate 1 / k averages the optima of the batches
+        # Robbins-Monro rates; from step `held` on, the rate 1 / k averages the optima of the batches
         rate = (10 + step) ** -0.6 if step < held else 1 / (10 + step - held)
         coefficients = _move(coefficients, *problem.full_step(state, prior[1]), rate)
         if step < held:
@@ -205,8 +206,8 @@ def search_by_batches(
 
 
 def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, rate: float) -> Coefficients:
-    """Return q after a step, shortened if the full step gives an indefinite matrix."""
-    for _ in range(30):  # 30 halvings: 1e-9 of the step
+    """Return q after a step, which is shortened until the matrix is positive definite."""
+    for _ in range(30):  # 30 halvings leave 1e-9 of the step
         try:
             return coefficients.towards(precision, shift, rate)
         except LinAlgError:
@@ -234,6 +235,6 @@ class _Adam:
         self.count += 1
         self.mean += 0.1 * (gradient - self.mean)
         self.square += 0.001 * (gradient**2 - self.square)
-        # correct the bias of averages that start at 0
+        # the averages start at 0; correct their bias
         mean = self.mean / (1 - 0.9**self.count)
         return np.asarray(self.rate * mean / np.sqrt(self.square / (1 - 0.999**self.count) + 1e-30))

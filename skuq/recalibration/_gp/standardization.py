@@ -1,10 +1,10 @@
 """Affine change of all predictions to the location and scale of the targets.
 
-A beta map of the levels has three parameters on the scale of log odds. It can follow a factor or a shift only
-if the mapped levels are not extreme, and in heavy tails a change of levels differs from a change of scale.
-Defects of orders of magnitude are therefore removed in the values of y by an affine change, which exists in
-any family: `Normal` stays `Normal`. A `Transformed` distribution is changed in the values of its base, so
-that a positive target stays positive.
+A beta map of the levels has three parameters on the scale of log odds. Such a map can represent a factor or a
+shift only if the levels are not extreme. In heavy tails, a change of levels differs from a change of scale.
+Errors by orders of magnitude are therefore first corrected by an affine change of the values. Every family
+supports this change: `Normal` stays `Normal`. For a `Transformed` distribution, the base is changed, so that
+a positive target stays positive.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from skuq._typing import FloatArray
 from skuq.distributions import Concatenated, Distribution, Transformed, affine
 
 _TAIL = 0.2
-"""Scales are ranges between this level and its complement, and locations are medians, of distributions and of
-targets. They exist in every family and agree for calibrated rows of any shape. With a smaller level, a
-Gaussian target would shrink the middle of a family with power tails."""
+"""A scale is the range between the quantiles at this level and at its complement, and a location is the
+median, both for distributions and for targets. These exist in every family and agree for calibrated rows of
+any shape. With a smaller level, the middle of a family with power tails would become too narrow for a
+Gaussian target."""
 
 _NORMAL = -2 * float(ndtri(_TAIL))
 """Range of a standard normal distribution, so that scales are standard deviations for `Normal`."""
@@ -30,20 +31,20 @@ _LARGEST_FACTOR = 2.0
 """Factor up to which beta maps correct the scale."""
 
 _LARGEST_SHIFT = 2.0
-"""Shift, in scales, up to which beta maps correct the location, with more precision."""
+"""Shift, in scales, up to which beta maps correct the location, and do so more precisely."""
 
 _FEWEST = 5
 """Smallest number of targets for an affine change."""
 
 _FEW = 3
-"""Smallest number of equal targets that do not occur by chance."""
+"""Least number of targets to check for variation; two targets may be equal by chance."""
 
 _EDGE = 0.1
-"""Tail that is excluded from the variation of targets and predictions."""
+"""Level of each tail that is ignored when the variation of targets and predictions is measured."""
 
 _LEAST_VARIATION = 0.15
-"""Smallest ratio of the ranges of the middle 80 % of targets and predictions. With less variation of y, noise
-looks like a bias of each prediction: the search is slow, and intervals become far too wide."""
+"""Smallest ratio of the ranges of the middle 80 % of targets and predictions. If y varies less, noise looks
+like a bias of each prediction: the search is slow, and intervals become far too wide."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,14 @@ class Standardization:
 
 
 def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardization:
-    """Return the change from predictions to targets, or the identity if they are close."""
+    """Return the affine change that fits predictions to targets, or the identity if they are close."""
     target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
         return Standardization()
     offset, factor = _center_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         return Standardization()
-    # a bias may be a number of scales, or a constant such as a wrong offset of the units
+    # a bias may be proportional to the scales, or a constant, such as a wrong offset of the units
     shift = _center_and_spread(target - loc, weight)[0]
     rest, smaller = _center_and_spread((target - loc - shift) / scale, weight)
     if smaller < factor:
@@ -99,16 +100,16 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
     if targets > _LEAST_VARIATION * predictions or (predictions == 0 and np.ptp(target) > 0):
         return
     raise ValueError(
-        f"`y` must vary if the predictions vary, but 80 % of {len(y)} targets are within {targets:.2g} of "
-        f"each other, and 80 % of the predicted medians are within {predictions:.2g}. Each prediction would "
-        "have its own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
+        f"`y` must vary if the predictions vary, but the middle 80 % of the {len(y)} targets span "
+        f"{targets:.2g}, and the middle 80 % of the predicted medians span {predictions:.2g}. Every error "
+        "would be corrected as a bias of its prediction. Use StdScalingRecalibrator, or fit on more rows."
     )
 
 
 def _coordinates(
     dist: Distribution, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return targets, locations, scales and weights of the rows whose target is within the support."""
+    """Return targets, locations, scales and weights of the rows whose target is in the support."""
     target, loc, scale = _untransformed(dist, y)
     rows = np.isfinite(target) & np.isfinite(loc) & (scale > 0)
     return target[rows], loc[rows], scale[rows], weight[rows]
@@ -131,7 +132,7 @@ def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, Float
 
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return median and range of each row, or mean and standard deviation if atoms give a range of 0."""
+    """Return location and scale of each row; mean and standard deviation if atoms make the range 0."""
     known = dist._finite_part()
     tail = np.asarray(_TAIL)
     loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL
@@ -141,7 +142,7 @@ def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 
 
 def _center_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Return the weighted median, and the range between the tails in normal standard deviations."""
+    """Return the weighted median, and the range between the tails as a standard deviation."""
     ranks = WeightedRanks(values, weight)
     return ranks.median, _range(ranks, _TAIL) / _NORMAL
 
@@ -149,6 +150,6 @@ def _center_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, f
 def _range(ranks: WeightedRanks, tail: float) -> float:
     """Return the distance between the quantiles at a level and at its complement."""
     low, high = tail * ranks.total, (1 - tail) * ranks.total
-    # whole ranks are halfway between two values, so that mirrored data give mirrored results
+    # at a whole rank, take the midpoint of two values, so that mirrored data give mirrored results
     upper = ranks.quantile(high) + ranks.quantile_from_top(low)
     return float(upper - ranks.quantile(low) - ranks.quantile_from_top(high)) / 2

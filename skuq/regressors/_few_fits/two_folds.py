@@ -8,14 +8,15 @@ from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 _ALL_TESTED = 100
-"""Number of rows below which all rows are needed for calibration."""
+"""With fewer rows, two halves are used, so that all rows are calibration rows."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
-    """RecalibratedRegressor that calibrates on two folds, each a quarter of the rows; ``cv`` is not used.
+    """RecalibratedRegressor that calibrates on two of four folds; ``cv`` is not used.
 
-    Models of three quarters of the rows are nearly as good as the final model; models of half of the rows
-    would give intervals that are too wide. `fit_transform` also fits the models of the other two folds.
+    Models fitted to three quarters of the rows are nearly as good as the final model. The larger errors of
+    models fitted to half of the rows would make intervals too wide. `fit_transform` also fits models without
+    the other two folds.
     """
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:

@@ -1,1 +1,1 @@
-"""Trees, leaf weights, out-of-bag rows and infinitesimal jackknife of forests on bootstrap rows."""
+"""Parts of the distribution of a forest: trees, leaf weights, out-of-bag rows, infinitesimal jackknife."""

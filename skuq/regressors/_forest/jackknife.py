@@ -1,8 +1,9 @@
 r"""Variance of a forest's prediction by the infinitesimal jackknife (Wager, Hastie and Efron 2014).
 
-The published sum over training rows of squared covariances is a quadratic form in the predictions of the
-trees. With :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, it is :math:`a^T K a / B^2`. The
-matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` has one row per tree and does not depend on x.
+The published estimate is a sum of squared covariances over training rows. It is a quadratic form in the
+predictions of the trees. With :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, the sum is
+:math:`a^T K a / B^2`. The matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` has one row per tree
+and does not depend on x.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ class InfinitesimalJackknife:
     """Bias-corrected variance of a forest's prediction, and its shrinkage."""
 
     gram: FloatArray  # products of the trees' centered bootstrap counts, summed over rows, shape (B, B)
-    n_draws: float  # sum over the rows that a tree draws of 1 / weight; n without weights
+    n_draws: float  # sum of 1 / weight over the rows that a tree draws; n without weights
     n_rows: int
-    ratio: float = 0.0  # expected mean of variance / variance between trees, from out-of-bag rows
-    ratio_variance: float = 0.0  # over rows, without the part due to the finite number of trees
+    ratio: float = 0.0  # expected mean, over out-of-bag rows, of variance / variance between trees
+    ratio_variance: float = 0.0  # variance of this ratio over rows, without the part due to few trees
 
     @classmethod
     def of_counts(cls, counts: IntArray, weight: FloatArray) -> InfinitesimalJackknife:
-        """Return the unshrunk jackknife for counts of shape (n, B); a row of weight w counts as w rows."""
+        """Return the jackknife without shrinkage for counts (n, B); a row with weight w counts as w rows."""
         weighted = np.flatnonzero(weight > 0)
         n_trees = counts.shape[1]
         gram, n_draws = np.zeros((n_trees, n_trees)), 0.0
@@ -41,7 +42,7 @@ class InfinitesimalJackknife:
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:
-        """Return equation 7 of the paper from deviations, shape (m, B), that are 0 for unused trees."""
+        """Return the variance of equation 7; the deviations (m, B) must be 0 for unused trees."""
         squared = np.einsum("ij,ij->i", deviation @ self.gram, deviation)
         bias = self.n_draws * np.einsum("ij,ij->i", deviation, deviation)
         return np.asarray((squared - bias) / np.square(n_trees))
@@ -55,7 +56,7 @@ class InfinitesimalJackknife:
             return self
         variance = self.corrected(deviation, count[rows])
         mean = float(variance.sum()) / total
-        # All rows share the counts, so the noise of the quadratic form does not average out over rows.
+        # All rows use the same counts, so averages over rows do not reduce the noise of the quadratic form.
         scaled = deviation / count[rows][:, np.newaxis]
         error = self.n_draws * np.sqrt(2 / self.n_rows) * np.linalg.norm(scaled.T @ scaled) / total
         ratio = float(_mean_above_zero(np.float64(mean), np.float64(error)))
@@ -66,10 +67,11 @@ class InfinitesimalJackknife:
         return InfinitesimalJackknife(self.gram, self.n_draws, self.n_rows, ratio, max(observed - noise, 0.0))
 
     def variance(self, predictions: FloatArray, used: BoolArray) -> FloatArray:
-        """Return the expected variance of the mean of the used trees, given its noisy estimate.
+        """Return the expected variance of the mean of the used trees, given the noisy estimate.
 
-        Empirical Bayes (normal prior, normal noise) shrinks the ratio of the corrected variance to the
-        variance between trees towards its mean over rows, conditional on a positive ratio.
+        Empirical Bayes with normal prior and normal noise shrinks a ratio toward its mean over rows,
+        conditional on a positive ratio. The ratio is the corrected variance divided by the variance between
+        trees.
         """
         count = np.maximum(used.sum(axis=1), 1)
         deviation, between = _deviation(predictions, used)

@@ -1,4 +1,4 @@
-r"""Weights of the training rows for a new row, by the leaves that they share.
+r"""Weights of the training rows that share leaves with a new row.
 
 The weight of training row j for a row x is the mean over trees of 1{j in the leaf of x} / (rows in that
 leaf), equations 3 and 4 of Meinshausen (2006). All training rows count in a leaf, including rows that its
@@ -20,11 +20,11 @@ _BLOCK = 1 << 22
 """Largest number of weights in a temporary matrix, 32 MB."""
 
 _ROUNDING = 1e-9
-"""Tolerance for rounding in a cumulative sum of weights."""
+"""Tolerance for rounding errors of a cumulative sum of weights."""
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield blocks of rows, each with a bounded matrix of ``n_columns`` columns."""
+    """Yield blocks of rows such that a matrix with ``n_columns`` columns per block has a bounded size."""
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -32,7 +32,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class LeafWeights:
-    """The training rows in the leaves of a forest."""
+    """Weights of the training rows in the leaves of a forest."""
 
     members: Any  # weight of each training row in each leaf that holds it, sparse, shape (n_nodes, n)
     total: FloatArray  # sum of the weights in each leaf, shape (n_nodes,)
@@ -49,7 +49,7 @@ class LeafWeights:
         return _normalized(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
-        """Return the weights for training rows without their own, by their out-of-bag trees, shape (m, n)."""
+        """Return the weights (m, n) for training rows from their out-of-bag trees; their own weight is 0."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
@@ -63,7 +63,7 @@ class LeafWeights:
     def oob_average(
         self, values: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
     ) -> FloatArray:
-        """Return the average of the other rows' values for each training row, by its out-of-bag trees."""
+        """Return, for each training row, the mean value of other rows in the leaves of out-of-bag trees."""
         sums = (self.members @ values)[leaves] - (weight * values)[:, np.newaxis]
         inverse = np.where(oob, _inverse(self._without(leaves, weight)), 0.0)
         used = np.maximum((inverse > 0).sum(axis=1), 1)
@@ -71,7 +71,7 @@ class LeafWeights:
         return average
 
     def average_over_trees(self, averages: FloatArray, leaves: IntArray) -> FloatArray:
-        """Return the mean over trees of the leaf averages, for the leaves of each row."""
+        """Return the mean over trees of the averages in the leaves of each row."""
         used = np.maximum((self.total[leaves] > 0).sum(axis=1), 1)
         mean: FloatArray = averages[leaves].sum(axis=1) / used
         return mean
@@ -93,7 +93,7 @@ def leaf_quantiles(weights: Any, order: IntArray, y: FloatArray, levels: FloatAr
     """Return the quantiles of y, shape (m, k), under sparse weights; ``order`` sorts the rows by y."""
     ascending = weights[:, order]
     ascending.sort_indices()
-    # One cumulative sum over all rows: the part of row i is from i to i + 1.
+    # One cumulative sum over all rows, in which row i takes the range from i to i + 1.
     cumulative = np.cumsum(ascending.data)
     rows = np.arange(weights.shape[0])
     index = np.searchsorted(cumulative, rows[:, np.newaxis] + levels - _ROUNDING)
@@ -108,7 +108,7 @@ def _inverse(total: FloatArray) -> FloatArray:
 
 
 def _normalized(weights: Any) -> Any:
-    """Scale the rows to sum to 1; rows without weights get equal weights."""
+    """Divide each row of weights by its sum; rows without weights get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))
     if (total > 0).all():

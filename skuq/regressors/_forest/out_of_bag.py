@@ -1,7 +1,7 @@
 """Residuals of out-of-bag rows around each row.
 
-Two residuals of the same tree are dependent: the trees that predict row j may have drawn row i. Row i is
-therefore predicted from residuals of rows j by trees that have drawn neither i nor j.
+The error of row i would leak into the residual of row j if a tree that predicts row j has drawn row i. For
+row i, the residual of row j therefore comes from trees that have drawn neither i nor j.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, row_blocks
 
 _FLOOR = 0.1
-"""Share of their mean added to local mean absolute residuals, since a few rows may agree by chance."""
+"""Share of the overall mean that is added to local mean absolute residuals, which may be small by chance."""
 
 _DENSE = 64
-"""Speed per pair of rows of a matrix product, relative to a loop over pairs."""
+"""Speed of a matrix product relative to a loop over pairs, per pair of rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """The training rows, predicted by the trees that have not drawn them."""
+    """Training rows with the predictions of their out-of-bag trees."""
 
-    leaves: IntArray  # of each row in each tree, shape (n, B)
-    predictions: FloatArray  # of each tree, shape (n, B)
+    leaves: IntArray  # leaf of each row in each tree, shape (n, B)
+    predictions: FloatArray  # prediction for each row by each tree, shape (n, B)
     oob: BoolArray  # whether the tree has not drawn the row, shape (n, B)
     y: FloatArray
     weight: FloatArray  # repetitions of each row; 0 for rows that every tree has drawn
-    local: LeafWeights  # the rows in the leaves of the forest
+    local: LeafWeights  # weights of the rows in the leaves of the forest
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -51,7 +51,7 @@ class OutOfBag:
 
     @cached_property
     def _oob_count(self) -> FloatArray:
-        """Indicator of out-of-bag trees; sums over trees are exact in single precision."""
+        """Indicators of out-of-bag trees in single precision, in which sums over trees are exact."""
         return self.oob.astype(np.float32)
 
     @cached_property
@@ -66,7 +66,7 @@ class OutOfBag:
         return _FLOOR * float(np.average(np.abs(residual), weights=self.weight))
 
     def around(self, rows: IntArray, slope: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return mean and mean absolute value of the residuals around rows, without their own."""
+        """Return mean and mean absolute value of the other rows' residuals around each row."""
         used = 0.0 if slope is None else slope
         corrected = self.corrected_residual(used)
         shift = self.residual - corrected
@@ -88,7 +88,7 @@ class OutOfBag:
         return self.local.of_training(self.leaves[rows], self.oob[rows], rows, self.weight[rows])
 
     def _pairs(self, rows: IntArray) -> Iterator[tuple[slice, Any, FloatArray]]:
-        """Yield blocks of rows, their sparse weights, and residuals by trees that have drawn neither row."""
+        """Yield blocks of rows, their weights, and the residuals from trees that have drawn neither row."""
         for block in row_blocks(len(rows), len(self.y)):
             weights = self._weights(rows[block])
             count, total = self._by_neither(rows[block], weights)
@@ -96,7 +96,7 @@ class OutOfBag:
             yield block, weights, self.y[weights.indices] - mean
 
     def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return number and sum of the predictions by trees that have drawn neither row, for each weight."""
+        """Return, for each weight, number and sum of predictions by trees that have drawn neither row."""
         sizes, columns = np.diff(weights.indptr), weights.indices
         count, predictions = self._oob_count, self._oob_predictions
         if _DENSE * len(columns) > len(rows) * len(self.y):
@@ -113,10 +113,10 @@ class OutOfBag:
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
-    r"""Return the share in [0, 1] of the residuals around a row that its own residual has in common.
+    r"""Return the slope in [0, 1] of the regression of residuals on the mean residuals around each row.
 
-    The slope of a weighted regression through the origin is shrunk by :math:`1 - s^2 / \beta^2`, with its
-    heteroscedasticity-consistent standard error s.
+    The weighted regression goes through the origin. Its slope :math:`\beta` is shrunk by the factor
+    :math:`1 - s^2 / \beta^2`, where s is the heteroscedasticity-consistent standard error.
     """
     share = weight / scale
     curvature = float((share * around) @ around)

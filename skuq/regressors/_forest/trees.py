@@ -1,4 +1,4 @@
-"""The trees of a fitted forest: the leaves of rows, and the rows that each tree has drawn."""
+"""Trees of a fitted forest: leaves of rows, and counts of the rows that each tree has drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
-"""Range of target sizes in which trees find splits and sums of squares do not overflow."""
+"""Range of the standard deviation of y in which trees find splits and squares do not overflow."""
 
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
@@ -27,7 +27,7 @@ def grows_trees(estimator: Any) -> bool:
 
 
 def bootstraps_trees(estimator: Any) -> bool:
-    """Return whether the estimator is a forest, or a BaggingRegressor of trees, on bootstrap rows."""
+    """Return whether the estimator is a forest or a BaggingRegressor of trees that bootstraps rows."""
     return grows_trees(estimator) and bool(estimator.bootstrap)
 
 
@@ -48,7 +48,7 @@ def check_forest(estimator: Any) -> None:
 
 
 def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
-    """Return the forest fitted to y, in other units if the squares of y are too small or too large."""
+    """Return the fitted forest; fit it to y / unit if squares of y would underflow or overflow."""
     if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
         return fit_wrapped(forest, X, y, **fit_params)
     fitted = fit_wrapped(forest, X, y / unit, **fit_params)
@@ -60,7 +60,7 @@ def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict
 
 
 def _has_units(forest: Any) -> bool:
-    """Return whether a parameter of the forest may be in the units of y."""
+    """Return whether a parameter of the forest may depend on the units of y."""
     params = forest.get_params()
     absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
     return any(absolute) or callable(params["oob_score"])
@@ -68,7 +68,7 @@ def _has_units(forest: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The trees of a fitted forest, with one numbering of the nodes of all trees."""
+    """Trees of a fitted forest, whose nodes are numbered consecutively over all trees."""
 
     forest: Any
     first: IntArray  # number of the first node of each tree, shape (B,)
@@ -87,7 +87,7 @@ class Trees:
         forest = self.forest
         if not isinstance(forest, BaggingRegressor):
             return np.asarray(forest.apply(X) + self.first)
-        # As in BaggingRegressor.predict: the members were fitted to an array without column names.
+        # As in BaggingRegressor.predict, because the members are fitted to an array without column names.
         array = validate_data(
             forest, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
         )

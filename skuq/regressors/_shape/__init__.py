@@ -1,1 +1,1 @@
-"""Shape of the standardized residuals as a function of x, by trees on their probability levels."""
+"""Shape of the standardized residuals as a function of x, from trees fitted to their levels."""

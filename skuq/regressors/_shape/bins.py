@@ -1,7 +1,7 @@
-"""Columns of numbers as integer bins of the values of the training rows.
+"""Conversion of numerical columns to integer bins, whose edges come from the training rows.
 
-Trees on bins do not depend on the units of a column, have a separate bin for missing values, and need two
-bytes per threshold.
+Trees that are fitted to bins do not depend on the units of a column. Missing values have a bin of their own,
+and a threshold needs two bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Bins:
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Return the midpoints between distinct values, thinned to equal numbers of rows."""
+    """Return midpoints between distinct values; of many, those with about equal counts between them."""
     distinct, last = np.unique(np.sort(values), return_index=True)
     if len(distinct) > _MOST_EDGES + 1:
         ranks = len(values) * np.arange(1, _MOST_EDGES + 1) / (_MOST_EDGES + 1)

@@ -21,7 +21,7 @@ _TABLE_LEVELS = ndtr(np.linspace(-4.5, 4.5, 361))
 """Levels at which the quantiles of the common shape are tabulated."""
 
 _LEAF_FACTORS = (0.2, 1.0)
-"""Leaf sizes of the two kinds of trees: many small leaves, and few large leaves."""
+"""Factors of the leaf sizes of two kinds of trees: with many small leaves, and with few large leaves."""
 
 _N_TREES = 25
 """Number of trees of each kind."""
@@ -29,21 +29,21 @@ _N_TREES = 25
 _FEWEST_ROWS = 40.0
 
 _GUARD = 2.33
-"""Standard errors that a covariance exceeds by chance with probability 0.01."""
+"""Number of standard errors that a covariance exceeds by chance with a probability of 0.01."""
 
 _MOST_COMPARED = 20_000
-"""Largest number of rows in the comparison of both shapes."""
+"""Largest number of rows in the comparison of the conditional and the common shape."""
 
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalShape:
-    """Distribution, as a function of x, of the probability levels under the common shape."""
+    """Distribution at each x of the levels that residuals have under the common shape."""
 
     bins: Bins
     trees: tuple[ShareTrees, ...]
-    shares: FloatArray  # weights of both kinds of trees, sum at most 1; the rest is the common shape
+    shares: FloatArray  # weights of both kinds of trees; the common shape has the weight 1 - sum
     standard: FloatArray  # quantiles of the common shape at `_TABLE_LEVELS`, in units of the scale
 
     @property
@@ -52,7 +52,7 @@ class ConditionalShape:
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        """Return the probability at or below each threshold for new rows, shape (n, k)."""
+        """Return, for new rows, the probability of a level at or below each threshold, shape (n, k)."""
         codes = self.bins(table)
         return _mixed(np.stack([trees(codes) for trees in self.trees]), self.shares)
 
@@ -76,7 +76,7 @@ def fit_conditional_shape(
     clusters: Any = None,
     guard: bool,
 ) -> tuple[ConditionalShape, FloatArray] | None:
-    """Return the conditional shape and the out-of-fold probabilities, or None if ``guard`` rejects it."""
+    """Return the conditional shape and its out-of-fold probabilities; None without enough rows or skill."""
     counted = np.ones(len(level)) if weight is None else weight
     folds = [fold for fold in folds if np.count_nonzero(counted[fold[0]]) >= 2]
     if counted.sum() < _FEWEST_ROWS or not folds:
@@ -117,7 +117,7 @@ def fit_conditional_shape(
 
 @dataclass(frozen=True, eq=False)
 class _Merit:
-    """Comparison of trees with the common shape out of fold."""
+    """Out-of-fold comparison of the trees with the common shape."""
 
     out_of_fold_shares: FloatArray
     shares: FloatArray
@@ -128,7 +128,7 @@ class _Merit:
     def of_halves(
         cls, halves: FloatArray, level: FloatArray, weight: FloatArray, cluster: IntArray, *, n_folds: int
     ) -> _Merit:
-        """Return the comparison for two sets of trees of each kind per fold, shape (2, 2, n, k)."""
+        """Return the comparison; ``halves`` (2, 2, n, k) are forecasts by two sets of trees of each kind."""
         first, second = halves - THRESHOLDS
         mean = (first + second) / 2
         target = (level[:, np.newaxis] <= THRESHOLDS) - THRESHOLDS
@@ -136,7 +136,7 @@ class _Merit:
         products = np.einsum("ink,nk->in", mean, target)
         moments = products @ share
         squares = np.einsum("ink,jnk,n->ij", mean, mean, share)
-        # the difference between two independent sets of trees is noise
+        # two independent sets of trees differ only by noise
         common = np.einsum("ink,ink,n->i", first, second, share)
         noise = np.maximum(np.diag(squares) - common, 0.0)
         quiet = squares - np.diag(noise) * (1 - 1 / n_folds)
@@ -148,7 +148,7 @@ class _Merit:
 
 
 def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return two non-negative weights of sum at most 1 with the least squared error."""
+    """Return the two non-negative weights, with a sum of at most 1, that minimize the squared error."""
     (a, c), (_, b) = squares
     candidates = [np.zeros(2)]
     if a > 0:
@@ -169,7 +169,7 @@ def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _mixed(estimates: FloatArray, shares: FloatArray) -> FloatArray:
-    # a matrix product would round a row depending on its position
+    # with a matrix product, the rounding of a row would depend on its position
     parts = (share * (estimate - THRESHOLDS) for share, estimate in zip(shares, estimates, strict=True))
     return np.asarray(THRESHOLDS + sum(parts))
 
@@ -178,7 +178,7 @@ def _common_levels(shares: FloatArray) -> FloatArray:
     """Return the level under the common shape of each quantile, shape (n, n_levels)."""
     n = len(shares)
     knots = np.concatenate([[0.0], THRESHOLDS, [1.0]])
-    # rounding in the mixture may reverse two equal probabilities
+    # rounding may make probabilities decrease slightly
     reached = np.maximum.accumulate(np.column_stack([np.zeros(n), shares, np.ones(n)]), axis=1)
     upper = (reached[:, np.newaxis, :] < _LEVELS[:, np.newaxis]).sum(axis=2)
     row = np.arange(n)[:, np.newaxis]

@@ -1,7 +1,7 @@
 """Trees whose leaves hold the distribution of the probability levels of their rows.
 
-A tree is fitted to the indicators of several thresholds. Its splits minimize the sum of their squared errors,
-which approximates the CRPS on the scale of levels.
+A tree is fitted to several indicators: whether the level is at or below each threshold. The splits minimize
+the sum of the squared errors, which approximates the CRPS on the scale of levels.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray
 
 THRESHOLDS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
-"""Levels at which the leaves hold the share of their rows below."""
+"""Levels; each leaf stores the share of its rows at or below each of them."""
 
 _MOST_ROWS = 5000
-"""Largest number of rows that a tree is grown on."""
+"""Largest number of rows to which a tree is fitted."""
 
 _SMALLEST_LEAF = 3.0
 
 _BLOCK = 1 << 20
-"""Largest number of pairs of a row and a tree per block."""
+"""Largest number of pairs (row, tree) in a block."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShareTrees:
-    """Trees with one numbering of their nodes; a leaf is its own child."""
+    """Trees whose nodes are numbered consecutively over all trees; a leaf is its own child."""
 
     roots: NDArray[np.int32]
     depth: int
     feature: NDArray[np.int16]
-    threshold: NDArray[np.int16]  # rows with a feature of at most this go to the left
+    threshold: NDArray[np.int16]  # rows with a value up to the threshold go to the left
     children: NDArray[np.int32]  # left and right child, shape (n_nodes, 2)
     leaf: NDArray[np.int32]  # row of ``shares`` of each leaf
     shares: NDArray[np.float16]  # share of a leaf's rows at or below each of `THRESHOLDS`
@@ -128,7 +128,7 @@ def grow_trees(
         leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
         tree = ExtraTreeRegressor(
             max_features=None,
-            # half a row less, so that rounding does not exclude a leaf of the smallest size
+            # minus half a row, so that rounding does not exclude leaves of the smallest size
             min_weight_fraction_leaf=min((leaf - 0.5) / total, 0.5),
             random_state=int(rng.randint(MAX_SEED)),
         )

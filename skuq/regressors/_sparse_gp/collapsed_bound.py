@@ -1,6 +1,6 @@
-"""Collapsed inducing-point regression on gpytorch, in float64 and without random numbers.
+"""Inducing-point regression with the collapsed bound, by gpytorch, in float64 and without random numbers.
 
-In this package, only this module imports torch.
+No other module of this subpackage imports torch.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ import numpy as np
 from skuq._typing import FloatArray
 
 KERNELS = ("rbf", "matern32", "matern52")
-"""Names of kernels."""
+"""Kernels that can be given by name."""
 
 MIN_NOISE = 1e-8
-"""Smallest noise variance, in units of the target's variance; float64 hardly resolves less."""
+"""Smallest noise variance, as a share of the variance of y; float64 hardly resolves smaller values."""
 
 START_NOISE = 0.5
-"""Start value of the noise variance: from much noise the search finds wide features first."""
+"""Start value of the noise variance; a large value lets the search find long length scales first."""
 
 HISTORY = 20
-"""Steps in the memory of L-BFGS; their cost is negligible compared with the bound."""
+"""Number of steps that L-BFGS stores; their cost is negligible compared with the bound."""
 
 NO_COVARIANCE = (
-    "`kernel` must give a finite covariance that is positive semi-definite, but does not on the standardized "
-    "columns of X. Change its hyperparameters, or increase `jitter`."
+    "`kernel` must give a finite, positive semi-definite covariance, but its covariance on the standardized "
+    "columns of X is not. Change the hyperparameters of the kernel, or increase `jitter`."
 )
 
 _REJECTED = 1e10
-"""Value for a step outside the kernel's domain, so that the line search rejects it."""
+"""Objective at points where the kernel is not valid, so that the line search rejects them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Result of the search for the best bound; the kernel holds its hyperparameters."""
+    """Maximum of the bound; the kernel itself stores its hyperparameters."""
 
     inducing: FloatArray
     constant: float
@@ -56,7 +56,7 @@ def check_gpytorch(caller: str) -> None:
 
 @contextmanager
 def torch_threads(limit: int | None) -> Iterator[None]:
-    """Set the number of torch threads in the block, and restore it; None changes nothing."""
+    """Set the number of torch threads in the context, and restore it afterward; None changes nothing."""
     import torch
 
     before = torch.get_num_threads()
@@ -69,7 +69,7 @@ def torch_threads(limit: int | None) -> Iterator[None]:
 
 
 def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
-    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel by its name."""
+    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel with the given name."""
     import gpytorch
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
@@ -101,11 +101,11 @@ def _check_columns(kernel: Any, n_features: int) -> None:
     try:
         covariance(kernel, rows, rows)
     except (RuntimeError, IndexError) as error:
-        raise ValueError(f"`kernel` must take rows of {n_features} columns, as X has: {error}") from error
+        raise ValueError(f"`kernel` must accept the {n_features} columns of X, got: {error}") from error
 
 
 def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return the kernel between A and B; gpytorch centers both at the mean of A, the inducing points."""
+    """Return the covariance between A and B; gpytorch centers both at the mean of A (the inducing points)."""
     import torch
 
     with torch.no_grad():
@@ -135,7 +135,7 @@ def maximize_bound(
     tol: float,
     report: Callable[[], None] | None,
 ) -> Optimum:
-    """Maximize the collapsed bound over inducing points and parameters; the kernel changes in place."""
+    """Maximize the collapsed bound over inducing points and parameters; the kernel is changed in place."""
     import torch
 
     model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)
@@ -165,7 +165,7 @@ def maximize_bound(
 
 
 def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: FloatArray, jitter: float) -> Any:
-    """Return gpytorch's GP with an inducing-point kernel and noise divided by the weight of each row."""
+    """Return a gpytorch GP with an inducing-point kernel, and with noise divided by each row's weight."""
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator
@@ -180,7 +180,7 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
         @property
         def _inducing_inv_root(
             self,
-        ) -> Any:  # gpytorch adds jitter only after a failure, with a warning
+        ) -> Any:  # because gpytorch adds jitter only after a failure and a warning
             matrix = self.base_kernel(self.inducing_points).to_dense()
             eye = torch.eye(len(matrix), dtype=matrix.dtype)
             root = torch.linalg.cholesky(matrix + jitter * matrix.diagonal().mean() * eye, upper=True)
@@ -205,7 +205,8 @@ def _closure(
 ) -> Callable[[], Any]:
     """Return the objective of L-BFGS: the negative bound per observation, with its gradient.
 
-    w equal observations have the same density as their mean, up to a factor that depends only on the noise.
+    The density of w equal observations is the density of their mean times a factor that depends only on the
+    noise.
     """
     import gpytorch
     import torch

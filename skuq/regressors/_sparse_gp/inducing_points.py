@@ -15,13 +15,13 @@ from skuq._typing import FloatArray
 from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, covariance, variance
 
 _BLOCK = 2**21
-"""Largest number of values in a block of the covariance between inducing points and rows."""
+"""Largest number of covariances between inducing points and rows in memory at a time."""
 
 
 def distinct_rows(
     X: FloatArray, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct pairs of X and y in ascending order, and their numbers of repetitions."""
+    """Return the distinct pairs of X and y in ascending order, and the weight of each pair."""
     pairs, inverse = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
     repetitions = np.bincount(inverse.ravel(), weights=weight).astype(np.float64)
     return np.ascontiguousarray(pairs[:, :-1]), np.ascontiguousarray(pairs[:, -1]), repetitions
@@ -30,7 +30,7 @@ def distinct_rows(
 def choose_inducing_points(
     X: FloatArray, weight: FloatArray, n_inducing_points: int, init: str, rng: np.random.RandomState
 ) -> tuple[FloatArray, bool]:
-    """Return the initial inducing points, and whether they are all distinct rows of X."""
+    """Return the initial inducing points, and whether all distinct rows of X are among them."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
     if len(rows) <= n_inducing_points:
         return rows, True
@@ -105,7 +105,7 @@ def collapsed_posterior(
 def _whitened_blocks(
     kernel: Any, Z: FloatArray, root: FloatArray, X: FloatArray
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Yield rows of X, their columns :math:`a = L^{-1} k_Z(x)` and their prior variance."""
+    """Yield row numbers of blocks of X, the columns :math:`a = L^{-1} k_Z(x)` and the prior variances."""
     step = max(1, _BLOCK // len(Z))
     for start in range(0, len(X), step):
         rows = slice(start, min(start + step, len(X)))
