@@ -32,7 +32,6 @@ from sklearn.model_selection import KFold
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
-from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor, default_estimators
 
 DEVELOPMENT = (
@@ -118,7 +117,12 @@ def deep_ensemble(seed: int) -> Any:
 
 
 def pool(seed: int, **params: Any) -> Any:
-    return MixtureRegressor(default_estimators(), random_state=seed, **params)
+    return MixtureRegressor(random_state=seed, **params)
+
+
+def default_member(name: str) -> Callable[[int], Any]:
+    """Return a function of the seed that gives a member of the default pool."""
+    return lambda seed: dict(default_estimators(seed))[name]
 
 
 def ngboost(seed: int) -> Any:
@@ -236,13 +240,15 @@ METHODS = (
         by_distribution(lambda seed: BootstrapRegressor(forest(seed), random_state=seed)),
         RandomForestRegressor,
     ),
+    Method("skuq, default member boosting", "sklearn", by_distribution(default_member("boosting"))),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
-    Method("skuq, pool", "torch", by_distribution(pool)),
+    Method("skuq, plain ensemble", "torch", by_distribution(default_member("plain_ensemble"))),
     Method(
-        "skuq, recalibrated pool",
+        "skuq, pool without recalibrator",
         "torch",
-        by_distribution(lambda seed: pool(seed, recalibrator=IsotonicRecalibrator(smooth=True))),
+        by_distribution(lambda seed: pool(seed, recalibrator=None)),
     ),
+    Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),
     Method("CatBoost with uncertainty", "catboost", by_distribution(catboost)),
