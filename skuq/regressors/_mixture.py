@@ -365,7 +365,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             own_folds=has_random_folds(self.cv),
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            on_member=progress.reporter("member"),
+            progress=progress,
         )
         self.estimators_ = [one.estimator for one in fitted]
         by_name = dict(zip(members, self.estimators_, strict=True))

@@ -5,6 +5,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from skuq._fitting.progress import Progress
 from skuq.regressors import (
@@ -12,6 +13,7 @@ from skuq.regressors import (
     ConformalRegressor,
     CrossConformalRegressor,
     LeastSquaresRegressor,
+    MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -20,6 +22,8 @@ from skuq.regressors import (
 from tests.regressors.worlds import linear_world
 
 FREE = 4  # folds of the regressors whose fit needs none
+RESIDUAL = ResidualRegressor(LinearRegression(), cv=2)
+POOL = [("line", LeastSquaresRegressor()), ("residual", make_pipeline("passthrough", RESIDUAL))]
 
 CASES = [
     (BootstrapRegressor(LinearRegression(), 7), ["fit", *["member"] * 7]),
@@ -41,6 +45,7 @@ CASES = [
         ["fit", "fit", *["member"] * 30],
     ),
     (UncertaintyRegressor(BayesianRidge(), cv=FREE), ["fit", "fit"]),
+    (MixtureRegressor(POOL, n_jobs=2, cv=3), ["fit", "member", "member"]),
 ]
 
 
@@ -80,6 +85,16 @@ def test_every_task_is_reported(model, tasks, caller):
     assert ended[-1] == "teardown"
     assert sorted(ended[:-1]) == sorted(begun)
     assert not hasattr(model, "_callback_fit_ctx")
+
+
+def test_the_folds_of_members_are_subtasks(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    model = MixtureRegressor(POOL).set_callbacks(callback.ProgressBar(max_propagation_depth=None))
+    model.fit(*linear_world(40))
+    shown = capsys.readouterr().out
+    assert "residual" in shown
+    assert "ResidualRegressor - fit" in shown
 
 
 def test_a_progress_bar_works_in_a_search(capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.progress import Progress
 from skuq._fitting.refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.table_encoder import TableEncoder
 from skuq._fitting.training_data import TrainingData
@@ -82,15 +83,21 @@ def fit_pool(
     own_folds: bool,
     n_jobs: int | None,
     verbose: int,
-    on_member: Callable[..., object] | None,
+    progress: Progress,
 ) -> list[FittedMember]:
     """Fit each member to all rows, and predict the test rows by the folds or by its own folds."""
-    tasks = (
-        delayed(_fit_member)(name, member, data.X, data.y, data.params[name], folds, own_folds)
+    tasks = {
+        name: (name, member, data.X, data.y, data.params[name], folds, own_folds)
         for name, member in members.items()
-    )
+    }
+    report = progress.reporter("member")
+    results: Iterable[FittedMember]
+    if report is not None and n_jobs in (None, 1):  # the folds of a member are subtasks
+        results, report = _one_by_one(tasks, progress), None
+    else:
+        calls = (delayed(_fit_member)(*task) for task in tasks.values())
+        results = run_parallel(calls, n_jobs=n_jobs, one_by_one=report is not None, verbose=verbose)
     fitted = []
-    results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
     for name, member in zip(members, results, strict=True):
         fitted.append(member)
         # given here, since warnings of worker processes are lost
@@ -99,9 +106,16 @@ def fit_pool(
             f"The weights are estimated from the folds' models of member {name!r}, but its model fitted to "
             "all rows predicts new rows",
         )
-        if on_member is not None:
-            on_member()
+        if report is not None:
+            report()
     return fitted
+
+
+def _one_by_one(tasks: Mapping[str, tuple[Any, ...]], progress: Progress) -> Iterator[FittedMember]:
+    for name, task in tasks.items():
+        with progress.task(name, task[1]):
+            fitted = _fit_member(*task)
+        yield fitted
 
 
 def _fit_member(
