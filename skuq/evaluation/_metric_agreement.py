@@ -210,8 +210,8 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
         return table[list(known)], {name: each for name, each in known.items() if each is not None}
     if not isinstance(reports, pd.DataFrame):
         raise TypeError(
-            "`reports` must be a DataFrame with one row per report and one column per metric, or a mapping from "
-            f"names to results of uncertainty_report, got {type(reports).__name__}."
+            "`reports` must be a DataFrame with one row per report and one column per metric, or a mapping "
+            f"from names to results of uncertainty_report, got {type(reports).__name__}."
         )
     specs = {name: find_spec(name) for name in reports.columns}
     return reports, {name: spec.direction for name, spec in specs.items() if spec and spec.direction}
