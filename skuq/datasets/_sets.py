@@ -56,7 +56,7 @@ def _all_sets() -> dict[str, dict[str, Any]]:
     return tomllib.loads((FOLDER / "sets.toml").read_text(encoding="utf-8"))
 
 
-def find_set(family: str, name: str) -> DataSet:
+def find_set(family: str, name: Any) -> DataSet:
     """Return a data set by name, or raise with a similar name."""
     known = _all_sets()[family]
     if not isinstance(name, str) or name not in known:

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
@@ -380,18 +381,15 @@ def test_openml_comes_first_and_another_source_if_its_values_differ(rows, server
 def test_openml_is_asked_without_retries_and_delay(monkeypatch, tmp_path):
     """scikit-learn refuses 0 for both."""
     monkeypatch.delenv("SKUQ_DATA", raising=False)
-    asked = []
 
     def fail(request, **options):
-        asked.append(request)
-        raise TimeoutError("offline")
+        raise URLError("offline")
 
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", fail)
     monkeypatch.setattr("sklearn.datasets._openml.time.sleep", lambda seconds: None)
     monkeypatch.setattr(_download, "urlopen", fail)
-    with pytest.raises(OSError, match="OpenML 44964: offline"):
+    with pytest.raises(OSError, match="OpenML 44964: <urlopen error offline>"):
         fetch_uci("superconductivity", data_home=tmp_path, n_retries=0, delay=0)
-    assert asked
 
 
 def test_the_table_of_gal_has_the_columns_of_its_index_files(monkeypatch, tmp_path):
