@@ -48,7 +48,7 @@ def fetch_uci(
     download_if_missing : bool, default=True
         Whether to use the network.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer.
+        Number of retries after an interrupted transfer. OpenML is retried at least once.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -139,7 +139,7 @@ def fetch_gal(
     download_if_missing : bool, default=True
         Whether to use the network.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer.
+        Number of retries after an interrupted transfer. OpenML is retried at least once.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -215,6 +215,10 @@ def _get_table(
     """Return the table from the mirror, the package, the cache or the network."""
     check_option(download_if_missing, "download_if_missing", (True, False))
     n_retries, delay = check_integer(n_retries, "n_retries", minimum=0), check_number(delay, "delay")
+    if delay < 0:
+        raise ValueError(f"`delay` must be at least 0, got {delay}.")
+    if not isinstance(data_home, str | os.PathLike | None):
+        raise TypeError(f"`data_home` must be a path or None, got {data_home!r}.")
     mirror = os.environ.get("SKUQ_DATA")
     if mirror and (path := Path(mirror) / f"{data.file}.csv.gz").is_file():
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -55,13 +56,25 @@ def _all_sets() -> dict[str, dict[str, Any]]:
     return tomllib.loads((FOLDER / "sets.toml").read_text(encoding="utf-8"))
 
 
-def find_set(family: str, name: str) -> DataSet:
-    """Return a data set by name, or raise with similar names."""
+def find_set(family: str, name: Any) -> DataSet:
+    """Return a data set by name, or raise with a similar name."""
     known = _all_sets()[family]
-    if name not in known:
-        near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(
-            f"`name` must name a data set, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
-        )
+    if not isinstance(name, str) or name not in known:
+        names = ", ".join(sorted(known))
+        raise ValueError(f"`name` must name a data set, got {name!r}.{_hint(name, family)} Known: {names}.")
     return DataSet(name=name, **known[name])
+
+
+def _hint(name: Any, family: str) -> str:
+    """Return the loader that has a set of this name, or the most similar name."""
+    if not isinstance(name, str) or not name:
+        return ""
+    wanted = re.sub("[^a-z0-9]+", "_", name.lower())
+    for other, sets in _all_sets().items():
+        if other != family and wanted in sets:
+            return f" fetch_{other} has {wanted!r}."
+    known = _all_sets()[family]
+    near = [each for each in known if each.startswith(wanted) or wanted.startswith(each)]
+    near += [each for each in known if wanted in each]
+    near += difflib.get_close_matches(wanted, known, n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -12,8 +12,9 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from skuq._typing import IntArray
+from skuq._validation import check_number
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import GRAY, INK, Style, check_matplotlib, merge_style
+from skuq.displays._drawing import INK, Style, check_matplotlib, merge_style
 from skuq.evaluation import MetricAgreement, metric_agreement
 
 if TYPE_CHECKING:
@@ -122,22 +123,21 @@ class MetricAgreementDisplay(AxesMixin):
         display : MetricAgreementDisplay
             The display itself.
         """
+        if not 0 <= check_number(significance, "significance") <= 1:
+            raise ValueError(f"`significance` must be between 0 and 1, got {significance}.")
         tau = self.agreement.tau
         n = len(tau)
-        self._use_axes(ax, (2.0 + 0.45 * n, 1.4 + 0.42 * n))
         order = clustered_order(tau) if cluster else np.arange(n)
         self.metrics_ = list(tau.index[order])
+        labels = [str(each) for each in self.metrics_]
+        self._use_axes(ax, figure_size(labels))
         shown = tau.to_numpy()[np.ix_(order, order)]
         default = {"cmap": "RdBu", "edgecolors": "white", "linewidth": 1.0}
-        style = {
-            "vmin": -1.0,
-            "vmax": 1.0,
-            **merge_style("collections.QuadMesh", default, image_kwargs, "image_kwargs"),
-        }
-        self.image_: QuadMesh = self.ax_.pcolormesh(shown, **style)
+        style = merge_style("collections.QuadMesh", default, image_kwargs, "image_kwargs")
+        limits = {} if "norm" in style else {"vmin": -1.0, "vmax": 1.0}
+        self.image_: QuadMesh = self.ax_.pcolormesh(shown, **{**limits, **style})
         self.ax_.invert_yaxis()
         self.ax_.set_aspect("equal")
-        labels = [str(each) for each in self.metrics_]
         self.ax_.set_xticks(np.arange(n) + 0.5, labels, rotation=45, ha="right", rotation_mode="anchor")
         self.ax_.set_yticks(np.arange(n) + 0.5, labels)
         self.ax_.tick_params(length=0)
@@ -158,9 +158,8 @@ class MetricAgreementDisplay(AxesMixin):
         default = {"ha": "center", "va": "center", "fontsize": "small"}
         merged = merge_style("text.Text", default, style, "text_kwargs")
         for (row, column), value in np.ndenumerate(tau):
-            weak = INK if certain[row, column] else GRAY
             cell = {
-                "color": "white" if abs(value) >= DARK else weak,
+                "color": "white" if abs(value) >= DARK else INK,
                 "fontweight": "bold" if certain[row, column] else "normal",
                 **merged,
             }
@@ -241,3 +240,10 @@ def clustered_order(tau: pd.DataFrame) -> IntArray:
     order = leaves_list(linkage(pairs, method="average", optimal_ordering=True))
     first = int(np.argmin(order))  # the order and its reverse are equally good
     return np.asarray(order if 2 * first < len(order) else order[::-1], dtype=np.intp)
+
+
+def figure_size(labels: list[str]) -> tuple[float, float]:
+    """Return width and height in inches for cells, labels and the color scale."""
+    n = max(len(labels), 4)
+    margin = 0.08 * max(map(len, labels))
+    return 1.5 + 0.45 * n + margin, 0.8 + 0.42 * n + 0.7 * margin

@@ -17,7 +17,6 @@ from skuq._validation import (
     as_float_array,
     check_integer,
     check_mapping,
-    check_no_nan,
     check_number,
     check_random_state,
 )
@@ -107,8 +106,10 @@ def metric_agreement(
     Raises
     ------
     ValueError
-        If there are too few reports or metrics, if a metric is constant or has NaN, or if the direction of a
-        metric is unknown.
+        If there are too few reports or metrics, if a metric is constant or has NaN, if reports have different
+        targets of a metric, or if the direction of a metric is unknown.
+    TypeError
+        If `reports` is neither a DataFrame nor reports, or has values that are not numbers.
 
     See Also
     --------
@@ -205,18 +206,29 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
                 "one model."
             )
         table = pd.DataFrame({name: each["value"] for name, each in reports.items()}).T
-        first = pd.concat(list(reports.values())).groupby(level=0, sort=False).first()
-        columns = (first["direction"], first["optimum"])
-        stated = {name: way or target for name, way, target in zip(first.index, *columns, strict=True)}
-        known = {name: each for name, each in stated.items() if isinstance(each, str) or np.isfinite(each)}
-        return table[list(first.index)], known
+        known = _stated_directions(pd.concat(list(reports.values())))
+        return table[list(known)], {name: each for name, each in known.items() if each is not None}
     if not isinstance(reports, pd.DataFrame):
         raise TypeError(
-            "`reports` must be a DataFrame with one row per report and one column per metric, or results of "
-            f"uncertainty_report, got {type(reports).__name__}."
+            "`reports` must be a DataFrame with one row per report and one column per metric, or a mapping "
+            f"from names to results of uncertainty_report, got {type(reports).__name__}."
         )
     specs = {name: find_spec(name) for name in reports.columns}
     return reports, {name: spec.direction for name, spec in specs.items() if spec and spec.direction}
+
+
+def _stated_directions(rows: pd.DataFrame) -> dict[Any, Direction | None]:
+    """Return the direction or the target of each metric, or None for neither."""
+    known: dict[Any, Direction | None] = {}
+    for name, stated in rows.groupby(level=0, sort=False):
+        targets = stated["optimum"][stated["direction"] == ""].dropna().unique()
+        if len(targets) > 1:
+            raise ValueError(
+                f"`reports` must have the same target of {name!r}, got {', '.join(map(str, targets))}. "
+                "Compute all reports with the same coverage."
+            )
+        known[name] = stated["direction"].iloc[0] or (float(targets[0]) if len(targets) else None)
+    return known
 
 
 def _is_report(each: Any) -> bool:
@@ -232,7 +244,17 @@ def _check_values(table: pd.DataFrame) -> FloatArray:
         raise ValueError(f"`reports` must have at least 2 metrics, one per column, got {n_metrics}.")
     if not table.columns.is_unique:
         raise ValueError(f"`reports` must have different column names, got {list(table.columns)}.")
-    return check_no_nan(as_float_array(table, "reports"), "reports")
+    for name, column in table.items():
+        if any(isinstance(each, str) for each in column):
+            raise TypeError(
+                f"`reports` must hold real numbers, got text in {name!r}. Pass names of reports as the index."
+            )
+        if column.isna().any():
+            raise ValueError(
+                f"`reports` must not contain NaN, got one in {name!r} of report "
+                f"{column.index[column.isna()][0]}. Leave out the metric or the report."
+            )
+    return as_float_array(table, "reports")
 
 
 def _directions(names: list[Any], known: Mapping[Any, Direction], directions: Any) -> list[Direction]:

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
@@ -85,13 +86,67 @@ def test_a_damaged_file_of_the_mirror_is_an_error(damage, tmp_path, monkeypatch)
         fetch_uci("concrete_strength")
 
 
-def test_names_are_suggested():
-    with pytest.raises(ValueError, match="Did you mean 'concrete_strength'"):
-        fetch_uci("Concrete")
-    with pytest.raises(ValueError, match="Did you mean 'boston'"):
-        fetch_gal("bostn")
-    with pytest.raises(ValueError, match="Known: boston, concrete,"):
-        fetch_gal(3)
+@pytest.mark.parametrize(
+    ("fetch_set", "name", "near"),
+    [
+        (fetch_uci, "airfoil", "airfoil_self_noise"),
+        (fetch_uci, "AUTO MPG", "auto_mpg"),
+        (fetch_uci, "auto-mpg", "auto_mpg"),
+        (fetch_uci, "metro", "metro_traffic"),
+        (fetch_uci, "traffic", "metro_traffic"),
+        (fetch_uci, "winequality", "wine_quality"),
+        (fetch_uci, "super", "superconductivity"),
+        (fetch_uci, "power_plant", "combined_cycle_power_plant"),
+        (fetch_gal, "bostn", "boston"),
+        (fetch_gal, "Boston Housing", "boston"),
+        (fetch_gal, "protien", "protein"),
+    ],
+)
+def test_the_nearest_name_is_suggested(fetch_set, name, near):
+    with pytest.raises(
+        ValueError, match=rf"`name` must name a data set, .*\. Did you mean '{near}'\? Known: "
+    ):
+        fetch_set(name)
+
+
+@pytest.mark.parametrize("family", FETCH)
+def test_each_name_is_the_nearest_to_its_misspellings(family):
+    for known in _all_sets()[family]:
+        for name in (known.upper(), known[:-1], known[0] + known[2:], known.replace("_", " ") + "s"):
+            if name not in _all_sets()[family]:
+                with pytest.raises(ValueError, match=f"Did you mean '{known}'"):
+                    FETCH[family](name)
+
+
+def test_the_loader_of_a_set_is_named():
+    with pytest.raises(ValueError, match=r"got 'boston'\. fetch_gal has 'boston'\. Known: abalone"):
+        fetch_uci("boston")
+    with pytest.raises(ValueError, match=r"fetch_uci has 'servo'\. Known: boston"):
+        fetch_gal("Servo")
+
+
+@pytest.mark.parametrize("name", [3, None, "", ["abalone"], "xyz"])
+def test_a_name_like_none_gets_all_names(name):
+    with pytest.raises(
+        ValueError, match=r"`name` must name a data set, got [^.]*\. Known: boston, concrete,"
+    ):
+        fetch_gal(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"data_home": 3}, TypeError, "`data_home` must be a path or None, got 3"),
+        ({"delay": -1}, ValueError, "`delay` must be at least 0, got -1"),
+        ({"n_retries": -1}, ValueError, "`n_retries` must be at least 0, got -1"),
+        ({"download_if_missing": "no"}, ValueError, "`download_if_missing` must be one of True, False"),
+        ({"return_X_y": "yes"}, ValueError, "`return_X_y` must be one of True, False"),
+        ({"as_frame": "yes"}, ValueError, "`as_frame` must be one of True, False"),
+    ],
+)
+def test_wrong_options_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        fetch_uci("abalone", **options)
 
 
 def test_dates_need_a_frame(shared_data):
@@ -320,6 +375,21 @@ def test_openml_comes_first_and_another_source_if_its_values_differ(rows, server
     assert fetch(tmp_path).data.shape == (1030, 8)
     assert [call["data_id"] for call in calls] == [44959]
     assert server.requests == ([] if rows == 1030 else ["/165/data.csv"])
+
+
+@pytest.mark.filterwarnings("ignore:A network error occurred")
+def test_openml_is_asked_without_retries_and_delay(monkeypatch, tmp_path):
+    """scikit-learn refuses 0 for both."""
+    monkeypatch.delenv("SKUQ_DATA", raising=False)
+
+    def fail(request, **options):
+        raise URLError("offline")
+
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", fail)
+    monkeypatch.setattr("sklearn.datasets._openml.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(_download, "urlopen", fail)
+    with pytest.raises(OSError, match="OpenML 44964: <urlopen error offline>"):
+        fetch_uci("superconductivity", data_home=tmp_path, n_retries=0, delay=0)
 
 
 def test_the_table_of_gal_has_the_columns_of_its_index_files(monkeypatch, tmp_path):

@@ -77,6 +77,29 @@ def test_styles_are_passed_on():
     assert display.text_[0].get_fontsize() == 5
 
 
+def test_a_norm_replaces_the_limits_of_the_colors():
+    from matplotlib.colors import Normalize
+
+    display = draw(TABLE, directions=DIRECTIONS, image_kwargs={"norm": Normalize(-0.5, 0.5)})
+    assert display.image_.get_clim() == (-0.5, 0.5)
+    assert draw(TABLE, directions=DIRECTIONS, image_kwargs={"vmax": 0.5}).image_.get_clim() == (-1, 0.5)
+
+
+def test_numbers_are_dark_or_white():
+    display = draw(TABLE, directions=DIRECTIONS)
+    for text, value in zip(display.text_, display.image_.get_array().ravel(), strict=True):
+        assert text.get_color() == ("white" if abs(value) >= 0.6 else "#22262b")
+
+
+@pytest.mark.parametrize("n", [2, 12])
+def test_cells_have_room_beside_long_names(n):
+    names = [f"a rather long name of metric {k}" for k in range(n)]
+    display = draw(pd.DataFrame(RNG.random((9, n)), columns=names), directions="lower")
+    display.figure_.canvas.draw()  # with too little room, matplotlib warns
+    cell = display.ax_.get_window_extent().width / display.figure_.dpi / n
+    assert cell > 0.25
+
+
 def test_an_agreement_is_drawn_on_given_axes():
     import matplotlib.pyplot as plt
 
@@ -92,6 +115,11 @@ def test_bad_input_is_named():
         MetricAgreementDisplay.from_agreement(TABLE)
     with pytest.raises(ValueError, match="`directions` must state"):
         draw(TABLE)
+    for significance in (5, -0.1):
+        with pytest.raises(ValueError, match="`significance` must be between 0 and 1"):
+            draw(TABLE, directions=DIRECTIONS, significance=significance)
+    with pytest.raises(TypeError, match="`significance` must be a number, got 'a'"):
+        draw(TABLE, directions=DIRECTIONS, significance="a")
 
 
 @pytest.mark.parametrize("name", ["from_reports", "from_agreement"])

@@ -179,6 +179,25 @@ def test_a_report_of_one_model_is_refused(models):
         metric_agreement(uncertainty_report(y, forecasts["1.0"], **OPTIONS))
 
 
+def test_reports_of_different_metrics_are_refused(models):
+    y, forecasts = models
+    reports = {name: uncertainty_report(y, dist, **OPTIONS) for name, dist in forecasts.items()}
+    reports["1.0"] = reports["1.0"].drop(index="nll")
+    with pytest.raises(ValueError, match=r"got one in 'nll' of report 1\.0\. Leave out the metric"):
+        metric_agreement(reports)
+
+
+def test_reports_of_different_coverages_are_refused(models):
+    y, forecasts = models
+    coverages = dict(zip(forecasts, (0.8, 0.9, 0.9, 0.9, 0.95), strict=True))
+    reports = {
+        name: uncertainty_report(y, dist, coverage=coverages[name], **OPTIONS)
+        for name, dist in forecasts.items()
+    }
+    with pytest.raises(ValueError, match=r"must have the same target of 'picp', got 0\.8, 0\.9, 0\.95"):
+        metric_agreement(reports)
+
+
 def test_reports_with_a_metric_of_no_direction(models):
     y, forecasts = models
     options = {**OPTIONS, "metrics": ["crps", "sharpness"], "options": None}
@@ -201,8 +220,29 @@ GOOD = pd.DataFrame({"crps": [1.0, 2.0, 3.0], "nll": [1.0, 3.0, 2.0]})
         (GOOD[["crps"]], {}, ValueError, "`reports` must have at least 2 metrics.*got 1"),
         (GOOD.assign(nll=1.0), {}, ValueError, "`reports` must have at least two values.*'nll'"),
         (GOOD.assign(nll=0.1 + 1e-16), {}, ValueError, "`reports` must have at least two values"),
-        (GOOD.assign(nll=[1, 2, np.nan]), {}, ValueError, "`reports` must not contain NaN.*row 2, column 1"),
-        (GOOD.assign(nll=["a", "b", "c"]), {}, TypeError, "`reports` must hold real numbers"),
+        (
+            GOOD.assign(nll=[1, 2, np.nan]),
+            {},
+            ValueError,
+            "`reports` must not contain NaN, got one in 'nll' of report 2",
+        ),
+        (
+            GOOD.assign(nll=["a", "b", "c"]),
+            {},
+            TypeError,
+            "got text in 'nll'. Pass names of reports as the index",
+        ),
+        (GOOD.astype(str), {}, TypeError, "`reports` must hold real numbers, got text in 'crps'"),
+        (
+            GOOD.astype("Float64").mask(GOOD == 3),
+            {},
+            ValueError,
+            "must not contain NaN, got one in 'crps' of report 2",
+        ),
+        (GOOD + 1j, {}, TypeError, "`reports` must hold real numbers"),
+        (GOOD.iloc[:0], {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
+        (pd.DataFrame(), {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
+        ([GOOD], {}, TypeError, "or a mapping from names to results of uncertainty_report, got list"),
         (GOOD.set_axis(["crps", "crps"], axis=1), {}, ValueError, "`reports` must have different column"),
         (GOOD.to_numpy(), {}, TypeError, "`reports` must be a DataFrame.*ndarray"),
         ({"a": 1.0}, {}, TypeError, "`reports` must be a DataFrame, or a mapping"),

@@ -59,7 +59,7 @@ def test_recalibration(claims):
     tau = next(row for row in table if row[:2] == ["real", "as it should be"])[
         table[0].index("group 1 with group 2")
     ]
-    assert f"the mean of Kendall's tau between them is {tau}" in claims
+    assert f"the mean of Kendall's tau between the paper's groups 1 and 2 is {tau}" in claims
     study = words(read(page))
     assert (
         "10 % are worse by more than 3 %. If the corrected ensembles are scored on the rows of the fit"
@@ -96,6 +96,11 @@ def test_shift(claims):
     ensemble = next(value for name, value in noise.items() if "nsemble" in name)
     assert f"split conformal prediction at 90 % then cover {conformal} %" in claims
     assert f"a calibrated deep ensemble cover {ensemble} %" in claims
+    tilt = {row[0]: float(row[table[0].index("tilt 2")].split(" ")[0]) for row in table[1:]}
+    by_features = ("forest, residual scale", "forest, UncertaintyRegressor", "deep ensemble")
+    assert (
+        min(tilt[name] for name in by_features) > 0.9 > max(tilt["least squares"], tilt["forest, conformal"])
+    )
 
 
 def test_operating_points(claims):
@@ -118,6 +123,11 @@ def test_operating_points(claims):
     scores = csv_table(page, "scores")
     crps = {row[0]: float(row[2]) for row in scores[2:]}
     assert max(crps, key=crps.get) == "LSTM"
+    up_to_a_fifth = {
+        name: float(row[-1].split(" ")[0]) for name, row in gains.items() if row[-1][:1].isdigit()
+    }
+    assert len(up_to_a_fifth) == len(crps) == 5
+    assert max(up_to_a_fifth, key=up_to_a_fifth.get) == "LSTM"
 
 
 def test_coverage_at_each_x(claims):
@@ -128,7 +138,10 @@ def test_coverage_at_each_x(claims):
     for name, row in (("bootstrap", bootstrap), ("dropout", dropout)):
         assert row[2].strip("*") in claims, name
         assert f"{100 * float(row[1]):.1f} %" in claims, name
-    defaults = text.split("* - estimator with default parameters")[1]
+    defaults = text.split("* - estimator with default parameters")[1].split("\n\n")[0]
+    errors = [float(row.split("- ")[2].strip().strip("*")) for row in defaults.split("* - ")[1:]]
+    assert len(errors) == 6
+    assert sum(error < 0.001 for error in errors) == 2
     for name in ("DeepEnsembleRegressor", "ResidualRegressor", "ConformalRegressor"):
         row = re.split(r"\n\s+- ?", next(part for part in defaults.split("* - ")[1:] if f".{name}`" in part))
         assert row[2].strip("*") in claims, name

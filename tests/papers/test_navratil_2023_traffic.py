@@ -97,10 +97,52 @@ def test_bands_of_variable_width_save_where_the_operating_point_is_below_the_cro
     assert column(results, "miss 1, miss rate").between(0.14, 0.24).all()
 
 
-def test_the_page_has_the_tables_of_the_results(study, results):
-    page = (ROOT / "docs" / "replications" / "navratil-2023.rst").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def page():
+    """Return the text of the page."""
+    return (ROOT / "docs" / "replications" / "navratil-2023.rst").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_tables_of_the_results(study, results, page):
     for title, table in study.tables(results).items():
         assert study.rst(title, table).strip() in page
+
+
+def test_the_sentences_of_the_page_have_the_numbers_of_the_tables(study, results, page):
+    def whole(values):
+        return f"{100 * values.min():.0f} to {100 * values.max():.0f} %"
+
+    def columns(*names):
+        return pd.concat([column(results, name) for name in names])
+
+    lstm = results[results["model"] == study.LSTM].set_index("quantity")
+    mine = results[results["model"] != study.LSTM]
+    cross, gain = column(mine, "narrower to"), 100 * column(mine, WHOLE)
+    factor, misses = column(results, "miss 16, factor"), column(results, "miss 1, miss rate")
+    by_hour = [100 * lstm.loc[f"gain {bound}, by hour", "value"] for bound in ("from", "to")]
+    few, now = column(results, FEWEST, "low"), lstm.loc[WHOLE]
+    cheap = columns("miss 1, saved over constant")
+    others = columns(*(f"{x}, {y}" for x, y in study.AXES[1:]))
+    text = " ".join(page.split())
+    for sentence in (
+        f"narrower than constant bands up to a miss rate of {lstm.loc['narrower to', 'value']:.2f}.",
+        f"the four models of skuq cross between {cross.min():.2f} and {cross.max():.2f}.",
+        f"It is {100 * now['value']:.1f} % for our LSTM (paper 4.9 %) and "
+        f"{gain.min():.1f} to {gain.max():.1f} % for the models of skuq",
+        f"contains 0 ({100 * now['low']:.0f} to {100 * now['high']:.0f} %), and its permutation test has a "
+        f"p-value of {now['p_constant']:.2f}",
+        f"its interval would be {by_hour[0]:.0f} to {by_hour[1]:.0f} %",
+        f"all models gain {whole(column(results, FEWEST))}, and no 95 % interval starts below "
+        f"{100 * few.min():.0f} %",
+        f"The gains on the other three axes are {whole(others)}.",
+        f"the factors of {factor.min():.1f} to {factor.max():.1f} save {whole(columns('miss 16, saved'))}",
+        f"If a miss costs 1 or 4, they save {whole(columns('miss 1, saved', 'miss 4, saved'))}.",
+        f"the bands save {whole(columns('miss 16, saved over constant'))} if a miss costs 16, and "
+        f"{whole(columns('miss 4, saved over constant'))} if it costs 4",
+        f"miss rates of {misses.min():.2f} to {misses.max():.2f}, near the crossing",
+        f"between {-100 * cheap.min():.0f} % higher and {100 * cheap.max():.0f} % lower",
+    ):
+        assert sentence in text, sentence
 
 
 # ------------------------------------------------------------------------------------------ gains and costs

@@ -170,10 +170,57 @@ def means(shares, design, scenario, reading):
 def test_cwc_ence_and_uce_detect_the_published_fourth_scenario(shares):
     """As the paper states; the mean over the sets of the seeds in which a metric is worse by 3 %."""
     found = means(shares, PUBLISHED, "heterogeneous_both", "worse")
-    expected = {"CWC": 0.97, "ENCE": 0.89, "UCE": 0.84, "QCE": 0.84, "CalS": 0.83, "ECPE": 0.82, "NLL": 1.0}
+    expected = {
+        "CWC": 0.97,
+        "ENCE": 0.89,
+        "UCE": 0.84,
+        "QCE": 0.84,
+        "CalS": 0.83,
+        "ECPE": 0.82,
+        "NLL": 1.0,
+        "CRPS": 0.36,
+    }
     for metric, share in expected.items():
         assert found[metric] == pytest.approx(share, abs=0.005), metric
     assert found[["CRPS", "IS", "Pinball"]].max() < 0.5
+
+
+def test_group_two_detects_smaller_standard_deviations_and_group_one_does_not(shares):
+    for design in (PUBLISHED, CORRECT):
+        found = means(shares, design, "lower_std", "worse")
+        assert found[COVERAGES].tolist() == pytest.approx([0.95] * 3, abs=0.021)
+        assert found[["CRPS", "IS", "Pinball"]].max() <= 0.02
+        assert found["NLL"] == pytest.approx(0.28, abs=0.005)
+    detected = means(shares, CORRECT, "lower_std", "detected")
+    expected = {"CalS": 0.69, "ECPE": 0.87, "QCE": 0.77, "NLL": 0.77, "CRPS": 0.66}
+    for metric, share in expected.items():
+        assert detected[metric] == pytest.approx(share, abs=0.005), metric
+
+
+def test_group_two_calls_the_fourth_scenario_better_on_half_of_the_sets_with_seed_zero_only(shares):
+    expected = {PUBLISHED: ([6, 8, 7], (0.14, 0.16)), CORRECT: ([3, 7, 1], (0.04, 0.12))}
+    for design, (sets, span) in expected.items():
+        changes = select(shares, design, "heterogeneous_both", "change")[COVERAGES]
+        assert (changes < -3).sum().tolist() == sets
+        found = means(shares, design, "heterogeneous_both", "improved")[COVERAGES]
+        assert (found.min(), found.max()) == pytest.approx(span, abs=0.0051)
+
+
+def test_the_smallest_sets_have_the_lowest_rates(shares):
+    metrics = [*COVERAGES, "CWC", "ENCE", "UCE"]
+    published = select(shares, PUBLISHED, "heterogeneous_both", "worse")[metrics].mean(axis=1)
+    tested = select(shares, CORRECT, "heterogeneous_both", "detected")[metrics].mean(axis=1)
+    small = ["computer_hardware", "servo"]
+    assert published[small].tolist() == pytest.approx([0.68, 0.55], abs=0.005)
+    assert published.drop(small).min() >= 0.7
+    assert tested[[*small, "facebook_metrics"]].tolist() == pytest.approx([0.25, 0.09, 0.19], abs=0.005)
+    assert tested.drop([*small, "facebook_metrics"]).min() >= 0.43
+
+
+def test_ence_detects_three_of_four_kinds_of_miscalibration(shares):
+    kinds = ("lower_std", "lower_pred", "heterogeneous_both", "heterogeneous_std")
+    found = [means(shares, CORRECT, kind, "detected")["ENCE"] for kind in kinds]
+    assert found == pytest.approx([0.83, 0.72, 0.68, 0.35], abs=0.005)
 
 
 def test_the_smallest_sets_have_the_lowest_published_rates_of_cwc(study, shares):
@@ -186,6 +233,9 @@ def test_smaller_published_means_improve_scores_and_smaller_correct_means_do_not
     scores = ["CRPS", "IS", "Pinball"]
     assert means(shares, PUBLISHED, "lower_pred", "improved")[scores].min() > 0.9
     assert means(shares, CORRECT, "lower_pred", "improved")[scores].max() == 0
+    assert means(shares, PUBLISHED, "lower_pred", "worse")["NLL"] == pytest.approx(0.99, abs=0.005)
+    detected = means(shares, CORRECT, "lower_pred", "detected")
+    assert detected[["NLL", "CRPS"]].tolist() == pytest.approx([0.83, 0.76], abs=0.005)
 
 
 def test_scores_change_by_less_than_three_percent(shares):
