@@ -22,7 +22,7 @@ class DataSet:
     license: str
     file: str  # path in a mirror, without extension
     units: dict[str, str]  # by column, in the order of the table; the target is last
-    sha256: str = ""  # of the values; empty if the table of the papers is not at hand
+    sha256: str = ""  # of the values; empty if the papers' table is not available
     doi: str = ""
     note: str = ""
     bundled: str = ""  # file in the package

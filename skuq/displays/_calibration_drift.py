@@ -1,4 +1,4 @@
-"""Calibration over time, with flags for periods that are no longer calibrated."""
+"""Calibration over time, with marks for periods in which the model is no longer calibrated."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _places(index: pd.Index[Any]) -> np.ndarray:
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Label the periods, at most `_MOST_LABELS` of labels without a distance."""
+    """Label the periods; draw at most `_MOST_LABELS` labels if they are not ordered numbers or dates."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

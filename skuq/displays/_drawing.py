@@ -23,7 +23,7 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
-"""Marks (gid) of the first curve of a model and of reference lines."""
+"""Values of matplotlib's ``gid`` for the first curve of a model and for reference lines."""
 
 REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
@@ -112,12 +112,12 @@ def draw_legend(ax: Axes, **options: Any) -> None:
         for i, handle in zip(order, legend.legend_handles, strict=True):
             if handles[i].get_gid() == REFERENCE:
                 _make_neutral(handle, ax)
-            if handle is not None and hasattr(handle, "get_offsets"):  # points are faint in the plot
+            if handle is not None and hasattr(handle, "get_offsets"):  # points in the plot are transparent
                 handle.set_alpha(1.0)
 
 
 def _make_neutral(handle: Any, ax: Axes) -> None:
-    """Make a legend entry dark if it has the color of a model but describes all models."""
+    """Give a legend entry a neutral dark color if it describes all models but has the color of one."""
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"

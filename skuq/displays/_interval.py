@@ -253,7 +253,7 @@ class IntervalDisplay(Display):
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds (n, 2) and point predictions (n,); for given bounds the midpoints."""
+    """Return bounds (n, 2) and point predictions (n,), which are the midpoints if bounds are given."""
     try:
         dist = as_distribution(y_pred)
     except TypeError:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 FEW_ROWS = 50
-"""Points of a curve with fewer effective rows are hollow."""
+"""Points of a curve with fewer effective rows are drawn as hollow circles."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,7 +153,7 @@ class ShiftCurveDisplay(CurveMixin):
         return self
 
     def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
-        """Draw the points of few effective rows hollow, with one legend entry for all models."""
+        """Draw points with few effective rows as hollow circles, with one legend entry for all models."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
         if self.effective_rows is not None:

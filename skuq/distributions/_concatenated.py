@@ -110,7 +110,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Call ``method(part, *rows of the arrays)`` on each part and restore the order of rows."""
+        """Return the results of ``method`` for each part and its rows of the arrays, in the order of rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
@@ -179,7 +179,7 @@ class Concatenated(Distribution):
         points = [part._landmarks() for part in self.parts]
         out = np.empty((len(self), max(part.shape[1] for part in points)))
         for part, rows in zip(points, self._part_rows, strict=True):
-            out[rows] = part[:, [-1]]  # a repeated point gives an empty panel
+            out[rows] = part[:, [-1]]  # repeated points give panels of width 0
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
 

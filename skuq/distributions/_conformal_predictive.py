@@ -202,7 +202,7 @@ class ConformalPredictive(Distribution):
     def _cdf_inside(self, y: FloatArray) -> FloatArray:
         ranks, total = self._ranks, self._total
         count = count_reached(ranks.values, self.loc, self.scale, y)
-        if not self.symmetric:  # y has all levels from W / T to (W + w_*) / T: take the nearest to 1/2
+        if not self.symmetric:  # of the levels W / T to (W + w_*) / T of y, take the one closest to 1/2
             weight = ranks.weight_of(count)
             return np.asarray(np.clip(0.5, weight / total, (weight + self.test_weight) / total))
         # scores below (loc - y) / scale have mirror images above y
@@ -217,7 +217,8 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
-        # a quantile above the median is the upper bound of an interval, a quantile below it the lower bound
+        # A quantile above the median is the upper bound of an interval, a quantile below the median the lower
+        # bound.
         return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 
 _MOST_ATOMS = 300
-"""Number of atoms beyond which a step cdf is integrated like a smooth cdf."""
+"""Largest number of atoms of a step cdf that is integrated from atom to atom."""
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -148,7 +148,7 @@ class ScipyDistribution(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
-        # scipy computes 1 - q, which rounds to 1 for small q
+        # scipy computes ppf(1 - q), and 1 - q rounds to 1 for small q
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
         quantile = np.where(reached & (q < 1), quantile - 1, quantile)
@@ -179,7 +179,7 @@ class ScipyDistribution(Distribution):
             low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
         )
         width = max(points.shape[1], atoms.shape[1])
-        out = np.repeat(points[:, [-1]], width, axis=1)  # a repeated point gives an empty panel
+        out = np.repeat(points[:, [-1]], width, axis=1)  # repeated points give panels of width 0
         out[:, : points.shape[1]] = points
         out[few] = high[few, np.newaxis]
         out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms

@@ -21,7 +21,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
-"""Level beyond which values are winsorized for the moments, if the mean would be infinite."""
+"""Level at which values are winsorized for the moments, if the mean would otherwise be infinite."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
@@ -116,7 +116,7 @@ class Transformed(Distribution):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
-        if not (low != high).any():  # point masses: compare with values slightly above
+        if not (low != high).any():  # for point masses, compare with slightly larger values
             low, high = _apply(func, base.median(), "func"), _beside(func, base.median())
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:

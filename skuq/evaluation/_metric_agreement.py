@@ -294,8 +294,9 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
         extreme += np.abs(own @ signs(ranks[:, order]).T) >= np.abs(concordance)
         n_orders += 1
     p_value = extreme / n_orders if exact else (1 + extreme) / (1 + n_orders)
-    # a pair has two random p-values, one for each permuted metric; both halves get the first
+    # a pair of metrics has two random p-values, one for each permuted metric; both halves of the matrix get
+    # the first
     upper = np.triu(p_value)
-    # the root of the product, so that tau of equal orders is exactly 1
+    # one root of the product instead of two roots, so that tau of equal orders is exactly 1
     tau = concordance / np.sqrt(np.outer(untied, untied))
     return tau, upper + np.triu(p_value, 1).T, n_orders

@@ -262,7 +262,7 @@ def _splitter(cv: Any, estimator: Any) -> Any:
 
 
 def _no_score(estimator: Any, X: Any, y: Any) -> float:
-    """Return 0 as a scorer for cross-validation that only fits."""
+    """Return 0; this scorer serves a cross-validation whose scores are not used."""
     return 0.0
 
 

@@ -22,7 +22,7 @@ TIE = 1e-10
 """Relative difference below which values are equal, because rounding must not decide a test."""
 
 MAX_BIAS = 1.0
-"""Largest z_0, because the theory assumes a small z_0 and a larger one would exclude most resamples."""
+"""Largest bias correction z_0; the theory assumes a small z_0, and a large one excludes most resamples."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def paired_permutation_test(
 
 
 def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
-    """Return all swaps of few repetitions, shape (2^total, n), or None if swaps must be random."""
+    """Return all swaps, shape (2^total, n), or None if there are too many, so that swaps must be random."""
     total = round(rows.total)
     whole = np.round(rows.repetitions).astype(int)
     if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_permutations):
@@ -362,7 +362,7 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
     """Return the number of differences at least as extreme as the observed one, including ties.
 
-    An undefined difference, infinity minus infinity, counts as extreme, which keeps the test conservative.
+    An undefined difference (infinity minus infinity) counts as extreme, so the test remains conservative.
     """
     slack = TIE * scale
     if alternative == "two-sided":

@@ -148,7 +148,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the record fields of a metric that is a function of the calibration curve.
+    """Return fields of the record of a metric that is a function of the calibration curve.
 
     ``error(levels, observed, **options)`` takes curves of shape (..., k), and
     ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,

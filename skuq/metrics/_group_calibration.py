@@ -309,7 +309,7 @@ class Squares:
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return variance and squared error of some rows, infinite for values far above most others."""
+        """Return variance and squared error of some rows; squares that overflow in the units are infinite."""
         with np.errstate(over="ignore"):
             return np.square(self.std[rows]), np.square(self.error[rows])
 
@@ -318,14 +318,14 @@ class Squares:
 
     @staticmethod
     def bins_variance(strategy: str, on: str) -> bool:
-        """Return whether to bin by the variance; bins of equal weight need only the order."""
+        """Return whether to bin by the variance; bins of equal weight are the same by standard deviation."""
         return on == "variance" and strategy == "uniform"
 
     def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return the means of the columns in squares of the larger unit, and this unit."""
+        """Return the means of the columns in squares of the larger of the two units, and the larger unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

@@ -78,7 +78,7 @@ def nmpiw_of_means(
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return the unit of the widths, the spread of the targets or a number, as a function of weights."""
+    """Return the divisor of the widths as a function of weights: the spread of the targets, or a number."""
     if not isinstance(norm, str):
         if y_train is not None:
             raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
@@ -101,7 +101,7 @@ class TargetRange:
 
     @cached_property
     def _ends(self) -> tuple[IntArray, IntArray]:
-        """Rows of the smallest and of the largest targets, extreme targets first."""
+        """Rows of the smallest and rows of the largest targets, each with the most extreme target first."""
         k = min(_ENDS, self.y.size)
         low = np.argpartition(self.y, k - 1)[:k]
         high = np.argpartition(self.y, -k)[-k:]
@@ -111,7 +111,7 @@ class TargetRange:
         if weight is None or weight.min() > 0:
             return float(self.y.max() - self.y.min())
         low, high = (rows[weight[rows] > 0] for rows in self._ends)
-        if low.size and high.size:  # nearly always: a resample leaves out a row with probability 1/e
+        if low.size and high.size:  # nearly always: a given row is left out with probability 1/e
             return float(self.y[high[0]] - self.y[low[0]])
         return TargetRange(self.y[weight > 0])(None)
 

@@ -225,7 +225,7 @@ def set_error_of_mean(
     needs="proba",
     proper=False,
     small_sample=True,
-    source="Kompa et al. 2021, section 3.2, less the probability of the sets",
+    source="Kompa et al. 2021, section 3.2, minus the probability of the sets",
     meaning="the coverage of the sets differs from their predicted probability by {value}",
     fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
     check=check_set_error,
@@ -422,7 +422,7 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class, with the claims of labels drawn from the forecast."""
+    """Return the table by observed class; "claimed" is the coverage of labels drawn from the forecast."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

@@ -272,7 +272,8 @@ def worst_slab_coverage(
             "`y_true` must have at least two rows of positive weight, to search a slab and to evaluate its "
             f"coverage on different rows, got {n}."
         )
-    # Equal weights become ones, so that they do not change which of two slabs of equal coverage is found.
+    # Equal weights become ones. Otherwise rounding could decide which of two slabs of equal coverage is
+    # found.
     weight = np.ones(n) if given is None else given / given.max()
     search, read = split_search(n, weight, size, rng)
     directions = draw_directions(features[search], weight[search], k, rng)

@@ -352,7 +352,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return report
 
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
-        """Fit the winner of the best candidates and their pool, with and without recalibrators."""
+        """Choose among the best candidates and their pool, with or without recalibrator; fit the winner."""
         _warn_of_failures(search)
         with self._budget.account("choice"):
             found = finalists(search.affordable(), search.evaluator, self.pool)
@@ -395,7 +395,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         """Return the tags; an input tag is set if any base model has it."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.time_budget is not None
-        if self.space is None:  # without importing the packages of the default space
+        if self.space is None:  # packages of the default space must not be imported here
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
             tags.input_tags.string = tags.input_tags.categorical = True
             return tags

@@ -92,7 +92,7 @@ def refit_best(
         raise ValueError(
             f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
             f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}', with "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) as this entry of `scoring`."
+            f"make_scorer({scorer_name!r}, greater_is_better=False) as the entry of this name in `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 

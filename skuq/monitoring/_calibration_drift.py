@@ -112,7 +112,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
-    # The tests of coverage have half of the rate, so an interval that excludes nominal coverage has a flag.
+    # The tests of coverage use half of the false alarm rate. A flag is therefore set whenever an interval
+    # excludes the nominal coverage.
     low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
     table.insert(2, "low", low)
     table.insert(3, "high", high)
@@ -175,7 +176,7 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
 def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
     """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
     tail = false_alarm / 2
-    # The beta distribution is not defined without a hit or without a miss; the interval then ends at 0 or 1.
+    # The beta distribution is not defined if there is no hit or no miss. The interval then ends at 0 or 1.
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
     high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
     return low, high

@@ -145,13 +145,13 @@ class CoverageMonitor:
         log_values = [np.log(weight) + self._log_ratio(misses, rows, side) for side in sides]
         with np.errstate(over="ignore"):
             started = float(np.exp(logsumexp(log_values) - math.log(len(sides))))
-        # A change that has not begun yet has an e-value of 1; this is the sum of their weights.
+        # The e-value of a change in the future is 1, so the sum of their weights is added.
         return started + 1 / (number.size + 1)
 
     def _log_ratio(self, misses: FloatArray, rows: FloatArray, side: str) -> FloatArray:
         p = 1.0 - self.coverage
         a, b = misses + 1, rows - misses + 1
-        # The integral of a beta density over q > p; its complement is the integral for the hits.
+        # This is the integral of a beta density over q > p. The integral for the hits is its complement.
         share = betainc(b, a, 1 - p) if side == "less" else betainc(a, b, p)
         with np.errstate(divide="ignore"):  # no evidence at all
             log_share = np.log(share) - math.log(1 - p if side == "less" else p)

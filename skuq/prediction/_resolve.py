@@ -177,10 +177,10 @@ def check_supports_dist(estimator: Any) -> None:
 
 
 def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the estimators inside all containers that determine the distribution.
+    """Return the innermost estimators, which determine the distribution.
 
-    Several estimators form a mixture. An estimator that is not a container is returned itself. None and
-    strings represent absent estimators.
+    The distribution is the mixture of their distributions if there are several. The result for an estimator
+    without inner estimators is the estimator itself. None and strings represent absent estimators.
     """
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
@@ -218,7 +218,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
             return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
         return rule.predict(estimator, X)
     except NotProbabilisticError as error:
-        error.add_note(f"It was reached through {type(estimator).__name__}.")
+        error.add_note(f"It is an inner estimator of {type(estimator).__name__}.")
         raise
 
 
@@ -238,7 +238,7 @@ def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
 
 
 def _supports(estimator: Any) -> bool:
-    """Return whether `_dispatch` would succeed; None and strings represent absent steps."""
+    """Return whether `_dispatch` would return a distribution; None and strings represent absent steps."""
     if estimator is None or isinstance(estimator, str):
         return False
     if callable(getattr(estimator, "predict_dist", None)):

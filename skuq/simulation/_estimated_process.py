@@ -32,7 +32,7 @@ _DF, _SHAPE = 3.0, 0.1
 _LEAST_SCALE = 1e-6
 """Smallest standard deviation of the noise, as a share of the root mean squared residual.
 
-Most families need a positive scale, and leaves of a tree may predict 0.
+Most families require a positive scale, and a tree may predict a residual of 0.
 """
 
 

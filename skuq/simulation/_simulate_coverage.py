@@ -22,7 +22,7 @@ from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
 _FEW_SIMULATIONS = 30
-"""Number of simulations below which a coverage of 90 % at a row has a standard error above 0.05."""
+"""With fewer simulations, a coverage of 90 % at a row has a standard error above 0.05."""
 
 
 def simulate_coverage(
@@ -177,7 +177,7 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
 
 
 class _Study:
-    """Accumulator of the forecasts, which are added once each and in order."""
+    """Accumulator of the forecasts; each forecast is added once, in the order of the simulations."""
 
     def __init__(self, process: Any, n_simulations: int, levels: FloatArray) -> None:
         self._process = process
@@ -195,7 +195,8 @@ class _Study:
     def add(self, number: int, forecast: Forecast) -> None:
         lower, upper = forecast.prediction[:, 0], forecast.prediction[:, 1]
         for j in range(lower.shape[1]):
-            # P(l <= Y <= u) is F(u) - F(l-); the left limit matters if the truth has an atom at l
+            # P(l <= Y <= u) is F(u) - F(l-); the left limit F(l-) differs from F(l) if the truth has an atom
+            # at l
             below = self._target.cdf(np.nextafter(lower[:, j], -np.inf))
             self._covers_y[number, :, j] = self._target.cdf(upper[:, j]) - below
         self._widths[0] += upper - lower
@@ -206,7 +207,7 @@ class _Study:
             self._add_confidence(number, forecast)
 
     def _add_confidence(self, number: int, forecast: Forecast) -> None:
-        """Add the confidence intervals of one simulation, as required by the first simulation."""
+        """Add the confidence intervals of a simulation, which must exist if the first simulation has them."""
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
@@ -218,7 +219,7 @@ class _Study:
         self._claimed += forecast.epistemic_std
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
-        """Return the result, without an axis of coverages for a single coverage."""
+        """Return the result; for a single coverage, its arrays have no axis of coverages."""
         n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:

@@ -264,7 +264,7 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
     y = np.ravel(np.asarray(y_true))
     if kind_of(y) in ("texts", "truth values"):
         return True
-    # in each row, bounds hardly have the mean 0.5 if targets repeat two values
+    # Bounds are unlikely to sum to 1 in every row if the targets have only two values.
     repeats_two_values = len(pd.unique(y)) <= min(2, y.size - 1)
     return table.dtype.kind == "f" and repeats_two_values and np.allclose(table.sum(axis=1), 1)
 
@@ -341,7 +341,7 @@ def _values(
 
 
 def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
-    """Return rows and forecast, sorted by standard deviation if a metric has bins of it."""
+    """Return rows and forecast, sorted by standard deviation if a metric bins the standard deviations."""
     if isinstance(rows, RowsOfClasses):
         return rows, rows.of(prediction)
     forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
@@ -404,8 +404,8 @@ def _simulate(
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
     """Return the record with its optimum.
 
-    The optimum of given sets is their nominal coverage. Sets formed from probabilities cover the probability
-    mass that they claim, which is more.
+    The optimum of given sets is their nominal coverage. Sets formed from probabilities have a larger optimum,
+    their own probability mass, so no optimum is recorded.
     """
     if spec.abbreviation == "set_coverage" and forecast.dtype == np.bool_:
         return replace(spec, optimum="coverage")

@@ -17,7 +17,7 @@ from skuq.evaluation._resampling import Rows
 from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
 
 MOST_DECIMALS = 6
-"""Numbers with more decimals, and numbers from a million on, have an exponent."""
+"""Numbers that need more decimals, and numbers from a million on, are printed with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
 def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
     """Return the headline from the shares of n targets inside the interval and below the median.
 
-    Bounds have no median. Their nominal coverage is unknown, so the line compares nothing.
+    Bounds have no median. Their nominal coverage is unknown, so the line has no comparison.
     """
     if below is None:
         return f"the intervals contain {percent(inside)} of the targets"

@@ -25,17 +25,17 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""FLAML's regressors without a validation set, by which FLAML finds CatBoost's number of trees."""
+"""FLAML's regressors; CatBoost is missing, because FLAML needs a validation set for its number of trees."""
 
 
 class Learner:
-    """Substitute for a FLAML learner class; an instance, so that it can hold base and wrapper."""
+    """Substitute for a FLAML learner class. It is an instance, so that it can store base and wrapper."""
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
         self.base, self.wrap = base, wrap
 
     def search_space(self, data_size: Any, task: Any, **params: Any) -> Any:
-        """Return FLAML's search space of the base, with its low-cost first values."""
+        """Return FLAML's search space of the base, which begins with values that are fast to fit."""
         return _class_of(self.base).search_space(data_size=data_size, task=task, **params)
 
     def cost_relative2lgbm(self) -> Any:
@@ -74,7 +74,7 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
         yield
         return
     handler = signal.signal(signal.SIGALRM, _raise_timeout)
-    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would be no limit
+    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would mean no limit
     try:
         yield
     finally:
@@ -110,8 +110,8 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # Instead of FLAML's fit, which also limits the address space of the process. Libraries reserve
-            # more address space than memory.
+            # FLAML's fit is not used, because it limits the address space of the process. Libraries reserve
+            # more address space than they use memory.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:

@@ -13,12 +13,11 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
-"""Loss of a trial that violates a constraint, times one plus the violation; finite, since FLAML discards
-infinite losses."""
+"""Loss of a trial that violates a constraint, times one plus the violation; infinite losses are discarded."""
 
 
 class Metric:
-    """Callable for FLAML; a class, since FLAML pickles it."""
+    """Callable for FLAML; it is a class, because FLAML pickles it."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
@@ -54,7 +53,7 @@ class Metric:
 
     def _loss(self, values: dict[str, float]) -> float:
         violations = [constraint.violation(values[constraint.name]) for constraint in self.constraints]
-        worst = float(np.max(violations, initial=0.0))  # NaN stays NaN and never wins
+        worst = float(np.max(violations, initial=0.0))  # NaN if a value is NaN: not the best trial
         first = self.scorers[0]
         loss = values[first.metric_name]
         if worst != 0.0:

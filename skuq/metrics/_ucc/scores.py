@@ -93,7 +93,7 @@ def area_of_curve(
     zero_band: str = "keep",
     **part: Any,
 ) -> float:
-    """Return the area of a part of a curve of the given bands."""
+    """Return the area under the chosen part of a curve."""
     return curve.area(**part)
 
 

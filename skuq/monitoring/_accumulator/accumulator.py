@@ -234,7 +234,7 @@ class MetricAccumulator:
             return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
-            for options in self._options.values():  # an array of bounds has one coverage
+            for options in self._options.values():  # the nominal coverage of an array of bounds is fixed
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
         # The state changes only after all values are computed.
         pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
@@ -259,7 +259,7 @@ class MetricAccumulator:
         if self._version != other._version:
             raise ValueError(
                 f"`other` must have the same version of skuq, {self._version}, got {other._version}, because "
-                "definitions may differ. Compute one of the two again."
+                "definitions may differ. Compute both with one version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)
@@ -409,7 +409,7 @@ class MetricAccumulator:
         ]
 
     def _setting(self, name: str) -> Any:
-        """Return an argument in a form that allows comparison with another accumulator."""
+        """Return an argument in a form that can be compared with the argument of another accumulator."""
         if name == "metrics":
             return self.metrics
         if name == "options":

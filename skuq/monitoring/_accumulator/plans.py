@@ -48,7 +48,7 @@ class Plan:
     exact: bool = True
 
     def then(self, value: Callable[[Any], Any]) -> Plan:
-        """Return the plan of a function of the value."""
+        """Return a plan that applies a function to the value of this plan."""
         return replace(self, value=lambda *states: value(self.value(*states)))
 
 
@@ -88,7 +88,7 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means per row in any units, found on three rows."""
+    """Return whether the metric is a function of means per row in any units, by a test on three rows."""
     if spec.fast.rows is None:
         return False
     return spec.fast.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options) is not None
@@ -108,7 +108,7 @@ def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: flo
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
-    """Return the plan of a function of the values of several plans."""
+    """Return a plan that applies a function to the values of several plans."""
 
     def value_of_states(*states: Any) -> Any:
         rest = iter(states)
@@ -122,10 +122,10 @@ def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
 
 
 def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
-    """Return the plan of the calibration curve; without levels, at 1 / accuracy levels.
+    """Return the plan of the calibration curve, by default at 1 / accuracy levels.
 
-    Straight lines between rising curves at these levels differ from the curves by an area of at most half the
-    distance of the levels.
+    Linear interpolation of a rising curve between these levels changes areas by at most half the distance
+    between two levels.
     """
     if levels is None:
         levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
@@ -158,7 +158,7 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:
-    """Return the plan of the curve of one row per bin of the critical scale."""
+    """Return the plan of the curve, computed with one representative row per bin of the critical scale."""
 
     def value(histogram: LogHistogram, moments: Moments) -> UncertaintyCharacteristicsCurve:
         *band, error = histogram.means
@@ -172,7 +172,7 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
 def _checked_characteristics_plan(
     bands: str, spec: MetricSpec, options: Mapping[str, Any], accuracy: float
 ) -> Plan:
-    """Return the plan of the curve for a metric; raise for options of which there is no histogram."""
+    """Return the plan of the curve for a metric, or raise for options that the histograms do not support."""
     for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
         if options[name] != plain:
             raise ValueError(
