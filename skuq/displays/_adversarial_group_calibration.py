@@ -34,9 +34,10 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
 
     The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
     the curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model
-    with the same number of rows; the errors of such a model are not 0, because small groups vary by chance. A
-    model is calibrated only on average if its curve rises more steeply to the left than the dashed line. The
-    band is the mean over the trials plus or minus two standard errors.
+    with the same number of rows. The errors of such a model are not 0, because small groups vary by chance.
+    If the curve of a model rises more steeply to the left than the dashed line, the model is calibrated on
+    average, but not in parts of the data. The band is the mean over the trials plus or minus two standard
+    errors.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
     axes, pass ``ax=display.ax_``.

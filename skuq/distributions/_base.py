@@ -239,8 +239,8 @@ class Distribution(RowContainer["Distribution"]):
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of the observations, F(y).
 
-        At an atom, F has a jump, and this method returns the upper end of the jump. Metrics and recalibrators
-        instead use values that are evenly spaced over the jump.
+        At an atom, F has a jump, and this method returns the value at the upper end of the jump. Metrics and
+        recalibrators use values that are evenly spaced over the jump instead.
 
         Parameters
         ----------

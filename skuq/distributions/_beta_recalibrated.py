@@ -66,9 +66,9 @@ class BetaRecalibrated(Distribution):
 
     .. math:: G(y) = \sum_k w_k \, s\{a_k \log F(y) - b_k \log[1 - F(y)] + c_k\},
 
-    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps represents uncertain
-    parameters. The map is computed from both tail probabilities of the base, so that levels as small as
-    1e-300 keep full precision.
+    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps can represent the
+    uncertainty of the parameters. The map is computed from both tail probabilities of the base, so that
+    levels as small as 1e-300 keep full precision.
 
     Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
     standard deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are

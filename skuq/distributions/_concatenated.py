@@ -25,7 +25,8 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
     Returns
     -------
     dist : Distribution
-        A distribution of the common family if the parts can merge, else `Concatenated`.
+        A distribution of the common family if the parts have the same family and can be merged, otherwise
+        `Concatenated`.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class Concatenated(Distribution):
     Attributes
     ----------
     parts : tuple of Distribution
-        The rows in use of each part, in order of appearance.
+        The parts, reduced to the rows that are used, in order of appearance.
     order : ndarray of shape (n,)
         A permutation of the rows of ``parts``.
 

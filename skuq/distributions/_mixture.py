@@ -56,8 +56,8 @@ class Mixture(Distribution):
 
     Notes
     -----
-    The moments follow from the moments of the components. With weights :math:`w_i`, components
-    :math:`F_i` and their scores :math:`c_i`, the CRPS is
+    The moments follow from the moments of the components. With weights :math:`w_i`, components :math:`F_i`
+    and their CRPS :math:`c_i`, the CRPS of the mixture is
 
     .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
 
@@ -65,11 +65,12 @@ class Mixture(Distribution):
     `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
     `Recalibrated` components, each distance takes 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
-    one integral replaces the pairs. For other families, the cdf is integrated between the components'
-    quantiles, in about 100 m passes over the cdf of each component.
+    the second sum is computed as one integral instead of a sum over pairs. For other families, the cdf is
+    integrated between the components' quantiles, which requires about 100 m evaluations of the cdf of each
+    component.
 
-    A quantile is searched between the quantiles of the components, in about ten passes of the cdf. Quantiles
-    at levels that all rows share are cached.
+    A quantile is searched between the quantiles of the components, with about ten evaluations of the cdf.
+    Quantiles at levels that all rows share are cached.
 
     Examples
     --------

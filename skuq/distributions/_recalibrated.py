@@ -52,8 +52,8 @@ class Recalibrated(Distribution):
     Notes
     -----
     The transformation is exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``. Levels are
-    kept as normal scores, so that a base with closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and
-    distributions based on them) can be corrected by any factor.
+    stored as normal scores, which do not underflow. A base with closed-form tails (`Normal`, `NormalMixture`,
+    `Quantiles` and distributions based on them) can therefore be made wider or narrower by any factor.
 
     Mean, standard deviation and CRPS have closed forms for a `Normal` base, in O(n log k) for k knots. For
     a `StudentT` base with common df, the CRPS is tabulated once for all rows, at the same cost. For other
@@ -61,7 +61,7 @@ class Recalibrated(Distribution):
     all other bases the integral costs O(n k), and a mixture is integrated over its cdf.
 
     The level map caches the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
-    a fitted model share them. Recalibrating twice composes the maps.
+    a fitted model share them. If a distribution is recalibrated twice, the two maps are composed.
 
     References
     ----------

@@ -36,8 +36,8 @@ class ScipyDistribution(Distribution):
 
     Notes
     -----
-    Every method calls scipy. The CRPS integrates the quantile function in about 250 scipy calls. For a
-    discrete distribution, the CRPS is a sum over the integers of the support.
+    Every method calls scipy. The CRPS is an integral of the quantile function, with about 250 calls of scipy.
+    For a discrete distribution, the CRPS is a sum over the integers of the support.
 
     Examples
     --------

@@ -2,7 +2,7 @@ r"""One-row distributions with a tabulated CRPS, and its expectation over anothe
 
 Let c be the CRPS of a distribution F, X a draw from F, Y and Y' draws from G, and S_G = 1/2 E|Y - Y'|. Then
 
-    E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G,
+    E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G.
 
 The distance is therefore the expectation of a function with at least one continuous derivative.
 """

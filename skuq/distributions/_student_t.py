@@ -45,8 +45,9 @@ class StudentT(Distribution):
         Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
         df <= 2. Infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Scale of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise. The methods
-        `epistemic` and `aleatoric` require this argument; both parts have the degrees of freedom ``df``.
+        Scale of the regression function f(x), at most ``scale``. The difference of the squares is the squared
+        scale of the noise. The methods `epistemic` and `aleatoric` require this argument; both parts have the
+        degrees of freedom ``df``.
 
     See Also
     --------
@@ -55,8 +56,8 @@ class StudentT(Distribution):
     Notes
     -----
     The CRPS has the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12, which continues analytically to 1/2 < df < 1. At df = 1 the
-    closed form is 0 times infinity, and the CRPS is integrated numerically. The CRPS is infinite for
+    https://doi.org/10.18637/jss.v090.i12, which is also valid for 1/2 < df < 1 (analytic continuation). At df
+    = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS is infinite for
     df <= 1/2.
 
     Examples

@@ -18,7 +18,7 @@ from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""Number of rows below which numpy draws from the multivariate hypergeometric distribution."""
+"""numpy draws from the multivariate hypergeometric distribution only below this number of rows."""
 
 ROWS_PER_COUNT = 50
 """Number of rows per count up to which numpy's method "count" is faster than "marginals"."""
@@ -119,9 +119,10 @@ def adversarial_group_calibration_curve(
 
     Notes
     -----
-    The error of a group depends only on the number of rows that each level covers first. The counts of a
-    random group are multivariate hypergeometric, or multinomial with replacement. After one pass over the
-    rows, a group therefore costs one draw of k + 1 counts for k levels, for any n.
+    The error of a group depends only on the number of its rows that each level is the first to cover. In a
+    random group, these numbers have a multivariate hypergeometric distribution, or, with replacement, a
+    multinomial distribution. After one pass over the rows, each group therefore requires one draw of k + 1
+    numbers for k levels. Its cost does not depend on n.
 
     References
     ----------

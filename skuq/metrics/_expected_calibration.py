@@ -232,8 +232,8 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table is for the most probable class of each row, or for one class. The number
-    of classes is arbitrary.
+    summarizes the table. The table is for the most probable class of each row, or for one class. There may be
+    any number of classes.
 
     Parameters
     ----------

@@ -149,9 +149,9 @@ def normalized_mean_interval_width(
 ) -> float:
     r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
 
-    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. The unit
-    makes data sets comparable. The metric is not proper: intervals of no width are narrowest and never
-    contain a target (see the example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. Relative
+    widths can be compared between data sets. The metric is not proper: intervals of no width are narrowest
+    and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -167,8 +167,9 @@ def normalized_mean_interval_width(
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
-        ``norm="std"`` give the width of [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std",
-        y_train=y)``, because the spread of the test fold changes from fold to fold.
+        ``norm="std"`` give the width of [3]_. For cross-validation, pass
+        ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the test targets changes from
+        fold to fold.
 
     Returns
     -------
@@ -312,8 +313,8 @@ def coverage_width_loss(
         Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
         The formula of [1]_, or minus the score of the package MAPIE. The score of MAPIE penalizes a coverage
-        above nominal like a coverage below nominal. The value of "mapie" is at best -1, and `eta` has another
-        meaning.
+        above nominal as much as a coverage below nominal. The best value of "mapie" is -1. Its `eta` is the
+        factor of a squared difference (see Notes).
 
     Returns
     -------

@@ -124,8 +124,8 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
     first = np.searchsorted(levels, part.start - ROUNDING)
     count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
     row = np.repeat(np.arange(n), count)
-    # The level indices of a row are first, first + 1, and so on. The second array shifts the running index so
-    # that it starts at `first` in each row.
+    # The level indices of a row are first, first + 1, and so on. The subtraction lets the running index start
+    # at `first` in each row.
     level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
     each = Entry(*(numbers[row] for numbers in part))
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])

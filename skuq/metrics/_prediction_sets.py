@@ -341,8 +341,8 @@ def conditional_set_coverage(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then contain all classes. A target that is not among the labels is in no set. By class, such
-        targets share one row with the label None.
+        must then contain all classes. A target that is not among the labels is in no set. With
+        ``by="class"``, the table has one row for these targets, with the label None.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. It has no effect on given sets.
     by : {"class", "size"}, default="class"
@@ -371,7 +371,8 @@ def conditional_set_coverage(
     probability mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
 
     The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
-    distance of the coverage by class from nominal is the coverage gap of Ding et al. (2023).
+    distance between the coverage of a class and the nominal coverage is the coverage gap of Ding et al.
+    (2023).
 
     References
     ----------

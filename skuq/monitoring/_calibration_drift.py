@@ -32,8 +32,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
         accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score and need ``MetricAccumulator("crps",
-        "mpiw")``.
+        are among the defaults. Forecasts with atoms have no log score, so they require
+        ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
 
@@ -48,8 +48,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
           ``1 - false_alarm / 2``.
         - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
         - `width`: mean width of the central intervals, in the units of y.
-        - `rmse_to_rmv`: root mean squared error over the root mean predicted variance; above 1 for too small
-          predicted standard deviations.
+        - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance; above 1 if the
+          predicted standard deviations are too small.
         - `pit_distance`: largest distance of the calibration curve from the diagonal.
         - `p_coverage`, `p_pit`: p-values of the tests of coverage and of uniformity of the PIT, adjusted
           for the number of tests in the table.
@@ -72,11 +72,11 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both tests are valid for any
     number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
 
-    Forecasts with atoms (point masses), such as counts or an `Empirical` distribution, have central intervals
-    that cover more than nominal if calibrated. The test of coverage is then one-sided against low coverage,
-    and the test of the PIT detects intervals that are too wide. A change that keeps the PIT uniform, such as
-    more noise with correctly wider predictions, does not affect the calibration. Such a change is visible
-    only in the CRPS and the width.
+    If forecasts have atoms (point masses), such as forecasts of counts or an `Empirical` distribution, their
+    central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
+    then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. Some
+    changes keep the PIT uniform, for example more noise and predictions that are wider by the right amount.
+    Such a change does not affect the calibration. It is visible only in the CRPS and the width.
 
     No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
     and `pit_distance` show their size.

@@ -45,11 +45,11 @@ def register(
     ----------
     qualified_name : str
         Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
-        defines it. The registration includes subclasses. The most specific registration wins, and a
-        second registration of the same name replaces the first.
+        defines it. The registration includes subclasses. If several registrations apply, the registration of
+        the most specific class is used. A second registration of the same name replaces the first.
     adapter : callable
-        ``adapter(estimator, X) -> Distribution`` with one row per row of X. It is called with a fitted
-        estimator and must raise ``NotFittedError`` for others.
+        ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
+        for an estimator that is not fitted.
     supports : callable or None, default=None
         ``supports(estimator) -> bool`` for `supports_dist`, also called with unfitted estimators.
         None means that every instance has a distribution.

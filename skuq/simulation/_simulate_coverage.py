@@ -37,9 +37,9 @@ def simulate_coverage(
 ) -> PointwiseCoverage:
     """Return the coverage of an estimator's intervals at each x, over repeated training sets.
 
-    One test set gives the average coverage of intervals, but not the coverage at each x [1]_. This function
-    fits the estimator to many training sets of a process with a known truth. It returns the coverage of the
-    prediction intervals at each test row, and of the confidence intervals if the estimator has them.
+    A single test set shows the average coverage of intervals, but not the coverage at each x [1]_. This
+    function fits the estimator to many training sets of a process with a known truth. It returns the coverage
+    of the prediction intervals at each test row, and of the confidence intervals if the estimator has them.
 
     Parameters
     ----------
@@ -47,16 +47,16 @@ def simulate_coverage(
         Regressor for `~skuq.prediction.predict_dist`; cloned in each simulation. Callbacks of the estimator
         get one task per simulation.
     process : KnownProcess, EstimatedProcess or SplitData
-        Source of the training sets and of the truth in the test rows. A `SplitData` has no known truth and
-        gives the coverage of each simulation only.
+        Source of the training sets and of the truth in the test rows. The truth of `SplitData` is unknown, so
+        only the coverage of each simulation is returned.
     n_simulations : int, default=100
         Number of training sets S, at least 2. Fewer than 30 give a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
-        Whether to compute confidence intervals, the intervals of the epistemic part. "auto" computes them
-        if the first distribution separates the two parts. True raises an error if the distribution does not
-        separate them.
+        Whether to compute confidence intervals, which are the intervals of the epistemic part. "auto"
+        computes them if the first predicted distribution separates epistemic from aleatoric uncertainty. True
+        raises an error if the distribution does not separate them.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -88,7 +88,7 @@ def simulate_coverage(
     Notes
     -----
     Each simulation sets every ``random_state`` of the estimator and of its parts, including integers,
-    because the randomness of training would count as bias if all simulations had one seed. A splitter with a
+    because the effect of a seed would count as bias if all simulations had the same seed. A splitter with a
     seed keeps this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations
     therefore equal a study of 20 simulations, and two estimators with one process get the same data. Each
     warning is given once for all simulations.

@@ -111,7 +111,7 @@ def uncertainty_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Numbers, or class labels, of rows that no model was trained on.
+        Observed targets. Numbers or class labels. No model may have been trained on these rows.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, or a mapping from names to the forecasts of several models. The report of
         bounds has only the interval metrics. Forecasts of classes are the probabilities of all classes, of
@@ -126,8 +126,8 @@ def uncertainty_report(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
-        Metrics of skuq, by abbreviation or function. None means all metrics without required arguments and X.
-        For a metric of your own, call `bootstrap_interval`.
+        Metrics of skuq, by abbreviation or function. None means all metrics that require neither further
+        arguments nor X. For a metric of your own, call `bootstrap_interval`.
     options : mapping of str to mapping, default=None
         Options by abbreviation. The report includes a metric with required options only if the options are
         given: ``options={"crpss": {"y_train": y_train}}``.
@@ -140,7 +140,7 @@ def uncertainty_report(
     random_state : int, RandomState instance or None, default=None
         Controls the resamples and simulations. Pass an int for reproducible output across calls.
     verbose : int, default=0
-        1 writes the progress of resamples and simulations to stderr, at most ten times each.
+        1 writes the progress of resamples and of simulations to stderr, each in at most ten lines.
 
     Returns
     -------

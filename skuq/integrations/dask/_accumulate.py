@@ -67,8 +67,8 @@ def accumulate(
 
     Notes
     -----
-    Use partitions of at least 100 000 rows, since each partition adds a few milliseconds. A partition that is
-    lost with a worker is read again.
+    Use partitions of at least 100 000 rows, because each partition adds a few milliseconds. If a worker
+    fails, its partitions are read again.
 
     Examples
     --------

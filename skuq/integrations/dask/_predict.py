@@ -33,8 +33,8 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
     -------
     columns : dask DataFrame or dask array
         Lazy collection of the same type, index and partitions as X. A DataFrame has the columns "mean" and
-        "std", or the levels as strings such as "0.05". An array has the same columns in this order, shape (n,
-        2) or (n, k).
+        "std", or the levels as strings such as "0.05". An array of shape (n, 2) or (n, k) has the same
+        columns in this order.
 
     See Also
     --------

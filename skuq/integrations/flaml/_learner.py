@@ -132,8 +132,8 @@ def _wrapped_class() -> Any:
 def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Learner:
     """Return a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
 
-    The learner keeps FLAML's search space, low-cost first values and cost. Its model is wrapped, so that the
-    search selects hyperparameters for the distribution instead of point predictions.
+    The learner has FLAML's search space, first values that are fast to fit, and relative cost. Its model is
+    wrapped, so that the search optimizes hyperparameters for the distribution instead of point predictions.
 
     Parameters
     ----------
@@ -164,13 +164,12 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     Notes
     -----
     A trial costs the fits of the wrapper times FLAML's number of folds.
-    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold are the
-    cheapest.
+    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold cost least.
 
-    The signal SIGALRM stops a trial that exceeds the time budget; the unconditional distribution of y
-    replaces it. On Windows and outside the main thread, Python does not have this signal, and trials are not
-    stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows does not count towards its
-    budget.
+    The signal SIGALRM stops a trial that exceeds the time budget. The trial then has the unconditional
+    distribution of y as its forecast. On Windows and outside the main thread, Python does not have this
+    signal, and trials are not stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows
+    does not count towards its budget.
 
     ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
     ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. The ensemble is

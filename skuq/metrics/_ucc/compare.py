@@ -27,8 +27,9 @@ class CharacteristicsComparison:
     ----------
     models : DataFrame
         One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
-        model is the narrowest. Ties up to rounding count for the first model, and miss rates that no model
-        reaches count for none. "dominated_by": the models that dominate this model, separated by commas.
+        model is the narrowest. If several models are equally narrow up to rounding, the miss rate counts for
+        the first of them. Miss rates that no model reaches are not counted for any model. "dominated_by": the
+        models that dominate this model, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
         "miss_rate_high", in decreasing order of miss rates.

@@ -123,7 +123,7 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
         raise next(iter(errors.values()))
     for name in sorted(errors.keys() - {one.recalibration for one in found}):
         warn_user(
-            f"recalibrator {name!r} is left out, since its fit to the out-of-fold forecasts failed: "
+            f"recalibrator {name!r} is left out, because its fit to the out-of-fold forecasts failed: "
             f"{type(errors[name]).__name__}: {errors[name]}",
             FitFailedWarning,
         )

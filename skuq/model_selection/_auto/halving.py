@@ -15,7 +15,7 @@ REDUCTION_FACTOR = 3
 
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, then random candidates; each group is a bracket."""
+    """Evaluate base models with their own parameters, then random candidates, in groups called brackets."""
     waiting = list(search.evaluator.space.first())
     while not search.is_over():
         if search.best:

@@ -107,8 +107,8 @@ class LogHistogram:
     def quantile(self, levels: FloatArray, width: float) -> FloatArray:
         """Return, for each level, the smallest value with a cumulative share of at least the level.
 
-        The bin is exact. The value is the point of the bin with the least relative error, which is tanh(width
-        / 2).
+        The bin is exact. The result is the point of the bin with the smallest relative error, tanh(width /
+        2).
         """
         cumulative = np.cumsum(self.table[0])
         limit = (levels - ROUNDING) * cumulative[-1]
