@@ -181,8 +181,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             Error of a group.
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`: `fractions`, `levels`,
-            `n_groups`, `n_trials` and `random_state`. The random state is 0 unless given, so all curves have
-            the same groups.
+            `n_groups`, `n_trials` and `random_state`. The default of `random_state` is 0, so that all curves
+            have the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None

@@ -39,11 +39,11 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of individual rows, with missed rows in another color.
+    """Sorted prediction intervals of individual rows, with missed targets in another color.
 
-    The plot shows whether intervals miss low or high targets, and whether they miss on one side or on both
-    sides. The plot also shows whether intervals are wide for rows with large errors. If there are many rows,
-    only an evenly spaced part of the sorted rows is drawn; the legend has the coverage of all rows.
+    The plot shows whether intervals miss low targets, high targets or both, and on which side. The plot also
+    shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly spaced
+    part of the sorted rows is drawn; the legend has the coverage of all rows.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 

@@ -37,8 +37,8 @@ class ShiftCurveDisplay(CurveMixin):
     The plot shows the severity at which a model fails. To see whether a model fails silently, plot coverage
     and interval width (or set size) in two figures: a model fails silently if its coverage falls and its
     width does not change. The line is the mean over the folds; the band is the mean plus or minus one
-    standard deviation of the folds. Points are hollow if the effective number of rows under a tilt is below
-    50 per fold.
+    standard deviation of the folds. With a `~skuq.evaluation.Tilt`, points are hollow if the effective number
+    of rows is below 50 per fold.
 
     Create it with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 

@@ -53,8 +53,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     The plot shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
     better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
     curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
-    curve does not distinguish uncertain rows from other rows. The curve does not depend on calibration; the
-    ring marks the predicted bands.
+    curve does not distinguish uncertain rows from other rows. A common factor of all bands does not change
+    the curve, so it does not depend on calibration. A ring marks the bands as predicted.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
     axes, pass ``ax=display.ax_``.
@@ -79,7 +79,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     original_ : matplotlib.collections.PathCollection or None
         The predicted bands.
     operating_points_ : matplotlib.collections.PathCollection or None
-        The narrowest bands of each requested miss rate.
+        The narrowest bands for each requested miss rate.
     optimum_ : matplotlib.collections.PathCollection or None
         The bands of least cost.
     isocost_lines_ : list of matplotlib.lines.AxLine
