@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set, and where it comes from."""
+    """Name, columns, sources and license of a data set."""
 
     name: str
     title: str

@@ -40,7 +40,7 @@ _HISTOGRAM = "skuq-histogram"
 
 @dataclass(frozen=True)
 class Fold:
-    """Test rows of one model and its predictions."""
+    """Test rows of one model, and its predictions for these rows."""
 
     y_true: ArrayLike
     y_pred: Any
@@ -49,7 +49,7 @@ class Fold:
     labels: ArrayLike | None = None
 
     def count_rows(self) -> float:
-        """Return the number of rows, with repetitions; raise if weights are not repetitions."""
+        """Return the number of rows including repetitions; raise if the weights are not repetitions."""
         n = len(np.asarray(self.y_true))
         return effective_rows(check_sample_weight(self.sample_weight, n), n)
 

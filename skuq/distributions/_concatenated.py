@@ -95,7 +95,7 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """The ascending rows of this distribution that belong to each part."""
+        """Rows of this distribution that come from each part, in ascending order."""
         owner = _locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 

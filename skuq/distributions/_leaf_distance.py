@@ -30,14 +30,14 @@ _BLOCK = 2**14
 """Block size for CRPS values, limited by the size of the cache."""
 
 _WIDER = 2.0
-"""Ratio of scales up to which a rule is not refined."""
+"""Largest ratio of scales for which a rule is not refined."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
 """Allowed numbers of parts per cell in a rule, each with the next smaller number."""
 
 _LONG_TAIL = 8.0
-"""Length of a tail, in units of the other scale, up to which its rule is not refined."""
+"""Largest length of a tail, in units of the other scale, for which its rule is not refined."""
 
 
 @dataclass(frozen=True, eq=False)

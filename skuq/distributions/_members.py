@@ -1,4 +1,4 @@
-"""Weights and quantile searches of families with several members per row."""
+"""Weights and quantile searches for families with several members per row."""
 
 from __future__ import annotations
 

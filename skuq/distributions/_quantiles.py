@@ -208,7 +208,8 @@ class Quantiles(Distribution):
         row = np.arange(len(self))
         start, stop = self.values[row, right - 1], self.values[row, right]
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        # rounding must not move the result above the next stored quantile, or below it at its own level
+        # Rounding must not move the result above the next stored quantile. At the level of a stored quantile,
+        # the result is this quantile.
         inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
         return np.where(
             p < self.levels[0],

@@ -100,7 +100,7 @@ class Recalibrated(Distribution):
     def _take(self, rows: IntArray) -> Distribution:
         taken = Recalibrated(self.base[rows], self.level_map)
         if self._standard is not None:
-            taken._set(_standard=self._standard)  # all rows share it
+            taken._set(_standard=self._standard)  # equal for all rows
         return taken
 
     @classmethod
@@ -180,7 +180,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """The one-row distribution common to all rows, cached because its moments and CRPS are integrals."""
+        """One-row distribution of the common shape; cached, because its moments and CRPS are integrals."""
         form = self.base._standard_form()
         if form is None:
             return None

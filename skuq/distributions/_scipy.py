@@ -127,7 +127,7 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # separate, because scipy squares it
+        scale = self._parameters.get("scale", 1.0)  # scipy would square it, with overflow
         shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
@@ -169,7 +169,7 @@ class ScipyDistribution(Distribution):
         return self._discrete
 
     def _landmarks(self) -> FloatArray:
-        """Return quantiles, or all atoms in rows with few atoms, because the cdf is constant between them."""
+        """Return quantiles, or all atoms if a row has few; the cdf is constant between atoms."""
         points = super()._landmarks()
         low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
         few = self._discrete & (high - low <= _MOST_ATOMS)

@@ -140,7 +140,8 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge belongs to the upper bin; the margin keeps the key there after rounding.
+        # A key on an edge belongs to the upper bin. Because of the margin, rounding does not move it to the
+        # lower bin.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
@@ -176,7 +177,7 @@ class Binning:
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            if first < done:  # an earlier edge cut this segment and assigned all its shares
+            if first < done:  # an earlier edge cuts this segment, and its rows are already assigned
                 continue
             parts.append((slice(done, first), place, 1.0))
             begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
@@ -232,7 +233,7 @@ class CumulativeWeight:
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first index below n at which a condition is true, or n; each search is 4 times as long."""
+    """Return the first index at which a condition is true, or n; each searched slice is 4 times as long."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))

@@ -21,7 +21,7 @@ class MetricScorer(BaseScorer):
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
-        # scikit-learn checks for this method before it scores; every estimator has "predict".
+        # scikit-learn checks that the estimator has this method; every estimator has "predict".
         super().__init__(metric, sign, options, response_method="predict")
         self.__name__ = name
 

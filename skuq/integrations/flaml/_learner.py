@@ -68,7 +68,7 @@ def _blank() -> Any:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError in the block after ``seconds``, if signals allow it."""
+    """Raise TimeoutError in the block after ``seconds``, in the main thread of a system with SIGALRM."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
         yield

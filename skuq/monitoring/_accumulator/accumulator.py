@@ -450,12 +450,13 @@ class MetricAccumulator:
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
-        # The plans are the same, and updates replace the statistics without changing them.
+        # The copy may share plans and statistics, because updates replace the statistics and never modify
+        # them.
         copied.__dict__.update(self.__dict__)
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        # Plans hold functions and are made again from the arguments.
+        # Plans contain functions, which may not be picklable; they are made again from the arguments.
         return {
             "version": self._version,
             "metrics": tuple(self._plans),

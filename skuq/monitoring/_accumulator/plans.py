@@ -1,4 +1,4 @@
-"""Plans of metrics and tables: statistics of blocks of rows, and a value as a function of them.
+"""Plans, which compute metrics and tables from statistics of blocks of rows.
 
 The record of a metric defines its plan: `FastPath.rows` for functions of means per row, otherwise `Merging`.
 """
@@ -41,7 +41,7 @@ from skuq.monitoring._accumulator.statistics import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Statistics of a metric or table, its value as a function of them, and whether it is exact."""
+    """Statistics of a metric or table, the function that returns its value, and whether it is exact."""
 
     statistics: tuple[Statistic, ...]
     value: Callable[..., Any]
@@ -130,7 +130,7 @@ def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3
     if levels is None:
         levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     grid = level_grid(levels, closed=True)
-    # The same statistic as for `mean_absolute_calibration_error` at these levels.
+    # `mean_absolute_calibration_error` has the same statistic at these levels, so it is stored only once.
     means = means_plan(curve_rows(99, kind), {"levels": levels})
     return means.then(lambda found: CalibrationCurve(grid, proportions_of_means(found, grid)))
 

@@ -35,7 +35,8 @@ _LARGEST = np.finfo(np.float64).max
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
     """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
     steps = _flatten(transformer)
-    # Inverse steps apply in reverse order; affine steps keep the family.
+    # The inverses of the steps are applied in reverse order. Affine steps keep the family of the
+    # distribution.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
         steps.pop()
         if scale != (0.0, 1.0):
@@ -83,7 +84,7 @@ def _affine_inverse(step: Any) -> tuple[float, float] | None:
     """
     kind = type(step)  # a subclass may change the map
     if kind is StandardScaler:
-        shift = step.mean_ if step.with_mean else None  # mean_ exists also if it is not used
+        shift = step.mean_ if step.with_mean else None  # mean_ exists even if it is not subtracted
         return _only(shift, 0.0), _only(step.scale_, 1.0)
     if kind is RobustScaler:
         shift = step.center_ if step.with_centering else None
@@ -134,7 +135,7 @@ class _TargetMap:
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
         """Return the map over a range of z, after a check that it is monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
-        if not low < high:  # for point masses, the check uses neighboring floats
+        if not low < high:  # for point masses, check a small range around them
             margin = 1e-3 * max(abs(low), 1.0)
             low, high = low - margin, high + margin
         values = _backward(steps, np.linspace(low, high, 513))
@@ -210,7 +211,7 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
     values = np.asarray(y, dtype=np.float64)
     for step in steps:
         if isinstance(step, PowerTransformer) and step.method == "box-cox":
-            # Box-Cox is defined for positive values; zero is its limit.
+            # Box-Cox is defined for positive values only; at zero, the limit is used.
             positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
             values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
         else:
@@ -221,7 +222,8 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
 def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatArray:
     column = values.reshape(-1, 1)
     if isinstance(step, FunctionTransformer):
-        # Skip the transformer's check, which rejects infinities for which the function may be defined.
+        # The transformer's check is skipped, because it rejects infinities, for which the function may be
+        # defined.
         call: Callable[..., Any] = getattr(step, function) or np.asarray
         options = step.kw_args if function == "func" else step.inv_kw_args
         with np.errstate(all="ignore"):
