@@ -30,7 +30,7 @@ from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels of the quantiles of estimators whose distribution has no family; they include 0.005, 0.025 and 0.05."""
+"""Levels of the quantiles that represent a distribution without a family; they include 0.005 and 0.05."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
