@@ -149,7 +149,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         return self
 
     def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        """Draw the curve of a perfectly calibrated model, once per axes."""
+        """Draw the curve of a perfectly calibrated model, unless the axes already have it."""
         self.ref_line_: Line2D | None = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
             default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.9}

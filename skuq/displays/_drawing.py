@@ -85,7 +85,7 @@ def next_color(ax: Axes) -> str:
 
 
 def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
-    """Draw the line y = x, once per axes."""
+    """Draw the line y = x, unless the axes already have it."""
     if has_label(ax, PERFECT):
         return None
     default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.5}

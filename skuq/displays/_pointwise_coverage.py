@@ -197,7 +197,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         return np.asarray(width * (np.arange(first, last + 2) - 0.5))
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
-        """Draw the nominal coverage and the band, once per axes."""
+        """Draw the nominal coverage and the band, unless the axes already have them."""
         self.ref_line_, self.band_ = None, None
         vertical = self.x is None
         default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}

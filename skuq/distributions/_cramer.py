@@ -30,7 +30,7 @@ from skuq.distributions._student_t import StudentT
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Number of rows that are integrated together, limited by the size of the cache."""
+"""Number of rows that are integrated together, so that their values fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
 """Cost of the integral over all members, as a number of pairs per member."""

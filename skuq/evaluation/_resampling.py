@@ -1,4 +1,4 @@
-"""Evaluation of one metric on many reweighted versions of the same rows, in bounded memory.
+"""Evaluation of one metric for many sets of weights of the same rows, in bounded memory.
 
 Weights are repetitions of rows. A bootstrap sample, a left-out block and a swap of models are therefore sets
 of weights, and every metric can be resampled. Functions of means per row need only a matrix product.

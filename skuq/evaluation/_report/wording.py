@@ -42,7 +42,7 @@ class RowFormat:
             return cls(0, percent)
         shown = [v for v in main if v > ROUNDING * largest]
         needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
-        if percent:  # 99.96 % is not 100 %
+        if percent:  # 99.96 % must not be shown as 100 %
             needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
         decimals = max(needed)
         fits = decimals <= MOST_DECIMALS and largest < 1e6

@@ -321,7 +321,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Prefix an error with the place in the space."""
+    """Add the place in the search space to the beginning of an error message."""
     try:
         yield
     except (TypeError, ValueError) as error:
