@@ -198,7 +198,7 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
 
 
 def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the expectation of a CRPS over an exponential tail that begins at ``end``; ``length`` has a sign."""
+    """Return the expectation of a CRPS over an exponential tail from ``end``; ``length`` has a sign."""
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
