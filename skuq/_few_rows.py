@@ -11,7 +11,7 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12
-"""Number of rows from which 90 % intervals cover 87 to 95 % on average over training sets."""
+"""Fewest rows with which 90 % intervals cover 87 to 95 % on average over training sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
@@ -27,7 +27,7 @@ def few_rows_reported() -> Iterator[None]:
 
 
 def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the number of rows including repetitions; relative weights with a smaller sum do not count."""
+    """Return the sum of the weights, or the number of rows with positive weight if it is larger."""
     if sample_weight is None:
         return float(n)
     return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))

@@ -10,10 +10,10 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
 
 SUM_TOLERANCE = 1e-6
-"""Largest deviation from 1 of the sum of a row of probabilities."""
+"""Largest accepted difference between 1 and the sum of the probabilities of a row."""
 
 _VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
-"""Sizes of the blocks of rows, so that their sorted copy fits into the cache for few classes."""
+"""Number of probabilities per block of rows, and fewest rows per block. A block fits into the cache."""
 
 
 def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
@@ -66,7 +66,7 @@ def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
     """Return the smallest sets of classes whose probabilities sum to at least each coverage.
 
     ``proba`` of shape (n, K) comes from `check_proba`, and ``coverages`` has shape () or (k,). The sets have
-    shape (n, K) or (n, K, k). Among equally probable classes, the first class enters first.
+    shape (n, K) or (n, K, k). Among equally probable classes, the set takes the first class first.
     """
     targets = np.atleast_1d(coverages) - mass_tolerance(proba)
     n, n_classes = proba.shape
@@ -82,7 +82,7 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
     """Write the sets of a block of rows to ``sets``, shape (k, n, K).
 
     The set contains all classes that are at least as probable as the class that crosses the target. Sorting
-    values costs a third of sorting indices (argsort).
+    values takes a third of the time of ``argsort``.
     """
     n, n_classes = proba.shape
     ascending = np.sort(proba, axis=1)
@@ -100,7 +100,7 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
         crossing = most_probable - before
         threshold = values[crossing]
         np.greater_equal(proba, threshold[:, np.newaxis], out=inside)
-        # the next class may be equally probable and then is above the threshold, too
+        # the next class may be equally probable, and is then above the threshold too
         tied = np.flatnonzero((before < n_classes - 1) & (values[crossing - 1] == threshold))
         if tied.size:
             inside[tied] = _first_of_ties(proba[tied], threshold[tied], before[tied] + 1)

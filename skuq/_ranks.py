@@ -11,7 +11,7 @@ from skuq._rounding import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 RANK_TOLERANCE = 1e-12
-"""Rounding error of a rank: 0.9 times 10 must have rank 9, never 10."""
+"""Rounding error of a rank: 0.9 times 10 must give rank 9, even if the product rounds to more than 9."""
 
 
 def rows_needed(coverage: float) -> int:
@@ -39,10 +39,10 @@ def score_level(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
 
 
 def rank_target(target: FloatArray, total: float) -> FloatArray:
-    """Return the cumulative weight of a value with rank ``target`` out of ``total``.
+    """Return the rank ``target`` out of ``total``, reduced by its rounding error.
 
-    The result is smaller than ``target`` by the rounding error of the rank and of the level. Otherwise
-    0.55 * 100, which rounds to more than 55, would select the 56th value.
+    The error comes from the rank and from the level. Without the reduction, 0.55 * 100, which rounds to more
+    than 55, would select the 56th value.
     """
     return np.asarray(target - np.maximum(RANK_TOLERANCE * target, level_rounding(target / total) * total))
 
@@ -61,7 +61,7 @@ class WeightedRanks:
             self.cumulative = np.arange(1.0, values.size + 1)
         else:
             if not weights.all():
-                # a smallest value of zero weight would be the quantile of the target 0
+                # With target 0, the quantile is the smallest value, which must have a positive weight.
                 values, weights = values[weights > 0], weights[weights > 0]
             order = np.argsort(values, kind="stable")
             self.values, self.weights = values[order], weights[order]
@@ -84,7 +84,7 @@ class WeightedRanks:
         return _value_at(self.values, self.cumulative, target, np.inf)
 
     def quantile_from_top(self, target: FloatArray | float) -> FloatArray:
-        """Return the largest value such that the weight from it upward is at least ``target``, or -inf."""
+        """Return the largest v for which the values >= v have at least the weight ``target``, or -inf."""
         return _value_at(self.values[::-1], self._cumulative_from_top, target, -np.inf)
 
     @property
@@ -112,10 +112,11 @@ def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: Flo
     quantile then always counts as reached.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Rounding of (y - loc) / scale may select a neighboring value. NaN, from scale 0 and y = loc, is
-        # sorted to the end, which is correct because all sums are then equal to y.
+        # Rounding of (y - loc) / scale may select a neighboring value. With scale 0 and y = loc, the quotient
+        # is NaN. searchsorted places NaN at the end, which is correct because all sums then equal y.
         count = np.searchsorted(values, (y - loc) / scale, side="right")
-        # The count is right if the sum of the last counted value is at most y and the next sum is larger.
+        # The count is correct if the sum of the last counted value is at most y and the next sum is larger
+        # than y.
         last = loc + scale * values[np.maximum(count, 1) - 1]
         following = loc + scale * values[np.minimum(count, values.size - 1)]
         wrong = np.flatnonzero(((last > y) & (count > 0)) | ((following <= y) & (count < values.size)))

@@ -1,8 +1,8 @@
 """Tolerances of comparisons after rounding: shares and limits, ties, and values on an edge.
 
-A share is a sum of weights over their total, and an edge is low + i * step. Rounding changes both by
-different amounts in different units of y. A value that equals a limit in exact arithmetic must reach the
-limit after rounding, too.
+A share is a sum of weights over their total, and an edge is low + i * step. The rounding errors of both
+depend on the units of y. A value that equals a limit in exact arithmetic must reach the limit after rounding,
+too.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed
 
 
 def last_of_ties(rising: FloatArray, scale: float | FloatArray) -> BoolArray:
-    """Return whether each of at least one rising values, shape (m,), is the last of its ties.
+    """Return whether each value of a rising array of shape (m,), m >= 1, is the last of its equal values.
 
-    ``scale`` is the size of the numbers from which the values, or all values but the first, were computed.
+    Values are equal up to rounding. ``scale`` is the size of the numbers from which the values were computed;
+    it may be an array with one entry per value except the first.
     """
     last = np.ones(rising.size, dtype=np.bool_)  # the last value has no successor
     np.greater(np.diff(rising), ROUNDING * np.asarray(scale), out=last[:-1])

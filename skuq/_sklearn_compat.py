@@ -41,7 +41,7 @@ try:
 except ImportError:
 
     class BaseScorer:  # type: ignore[no-redef]
-        """Fallback if scikit-learn moves the base of its scorers, without caching and routing."""
+        """Fallback without caching and metadata routing, if scikit-learn has moved its base class."""
 
         def __init__(
             self, score_func: Any, sign: int, kwargs: dict[str, Any], response_method: str = "predict"
@@ -96,7 +96,7 @@ def accepts_sample_weight(scorer: Any) -> bool:
 
 
 def is_pairwise(estimator: Any) -> bool:
-    """Return whether X of the estimator is a square matrix between rows, such as a precomputed kernel."""
+    """Return whether the estimator requires a square X, such as a precomputed kernel."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
     except Exception:  # estimators of other packages may have no tags or broken tags
@@ -146,8 +146,8 @@ def sequential_in_cluster_task() -> Iterator[None]:
     """Run parallel work of the block sequentially inside a task of a dask cluster.
 
     joblib's backend for dask uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each fold
-    and each tree would become a task: this is seven times slower, and the last bit of sums depends on the
-    order of arrival.
+    and each tree would become a task. The fit would take seven times as long, and the last bit of sums would
+    depend on the order in which tasks finish.
     """
     if _in_dask_task() and _ignores_n_jobs():
         with parallel_config("sequential"):
@@ -161,7 +161,7 @@ def _ignores_n_jobs() -> bool:
 
 
 def _in_dask_task() -> bool:
-    if "distributed" not in sys.modules:  # importing it is slow, and a task has imported it
+    if "distributed" not in sys.modules:  # inside a task it is already imported; the import is slow
         return False
     from distributed import get_worker
 
@@ -196,7 +196,7 @@ def run_parallel(
     """Return the results of tasks, created by `delayed`, in their order.
 
     With ``n_jobs`` of 1 or inside a task of a cluster, the tasks run here. ``one_by_one`` returns a generator
-    in the order of tasks if the engine supports generators, else a list. ``options`` are passed to
+    in the order of tasks if joblib's backend supports generators, otherwise a list. ``options`` are passed to
     ``sklearn.utils.parallel.Parallel``.
     """
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():

@@ -1,4 +1,4 @@
-"""Powers of two as units, in which squares neither overflow nor underflow; division by them is exact."""
+"""Units in which squares neither overflow nor underflow; powers of two, because dividing by them is exact."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from skuq._typing import FloatArray
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Range of values whose squares are floats, with a margin of 77 decimals."""
+"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
 
 
 def power_of_two(size: float) -> float:
@@ -15,7 +15,7 @@ def power_of_two(size: float) -> float:
 
 
 def unit_of(values: FloatArray) -> float:
-    """Return the power of two next to the largest finite absolute value."""
+    """Return a power of two close to the largest finite absolute value."""
     size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
     if size == np.inf:
         size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
@@ -23,7 +23,7 @@ def unit_of(values: FloatArray) -> float:
 
 
 def square_unit(values: FloatArray) -> float:
-    """Return a unit in which most squares are floats, or 1 if no unit is needed.
+    """Return a unit in which most squares neither overflow nor underflow, or 1 if no unit is needed.
 
     The unit depends on the median, so that one outlier does not make other squares underflow.
     """
@@ -36,7 +36,7 @@ def square_unit(values: FloatArray) -> float:
 
 
 def square_in(unit: float, square: float) -> float:
-    """Convert a number in squares of ``unit`` to a plain number, infinite on overflow."""
+    """Return ``square`` times ``unit`` squared, infinite if the product overflows."""
     return float(square) * unit * unit
 
 

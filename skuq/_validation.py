@@ -25,17 +25,17 @@ MOST_REPETITIONS = 2.0**53
 """Largest number of rows that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
-"""Largest number of bins for few rows."""
+"""Number of bins that is accepted for any number of rows."""
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
 
 EFFECTIVE_ROWS = "effective_rows"
-"""Key of the effective numbers of rows of a tilt in a dictionary of scores."""
+"""Key of the effective numbers of rows of a `Tilt` in the dictionary of scores."""
 
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array of any shape and content."""
+    """Return ``values`` as a float64 array of any shape, which may contain NaN and infinity."""
     if sparse.issparse(values):
         raise TypeError(f"`{name}` must be a dense array, got a sparse array. Call `.toarray()` on it first.")
     check_unmasked(values, name)
@@ -69,7 +69,7 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 
 
 def check_X(X: Any) -> None:
-    """Raise if X has masked entries, or a type in which scikit-learn does not find columns."""
+    """Raise if X has masked entries, or if scikit-learn does not find columns in its type."""
     check_unmasked(X, "X")
     if isinstance(X, Mapping) and not sparse.issparse(X):  # some sparse arrays are dictionaries
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
@@ -141,7 +141,7 @@ def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) ->
     try:
         values = tuple(getattr(dist, moment)() for moment in moments)
     except ValueError as error:  # a Cauchy distribution has no moments
-        raise ValueError(f"{requirement}. {remedy} Here {error}") from error
+        raise ValueError(f"{requirement}. {remedy} Reason: {error}") from error
     for moment, value in zip(moments, values, strict=True):
         finite = np.isfinite(value)
         if not finite.all():
@@ -182,7 +182,7 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 
 def as_labels(values: Any, name: str) -> np.ndarray:
-    """Return class labels of one kind as an array without missing values; any string type is allowed."""
+    """Return class labels, all numbers or all strings, as an array without missing values."""
     check_unmasked(values, name)
     array = as_array(values, name)
     if array.dtype.kind == "V":
@@ -392,7 +392,7 @@ def check_new(owner: Any, X: Any) -> None:
 
 
 def check_unused(owner: Any, names: Iterable[str], condition: str, remedy: str) -> None:
-    """Raise unless parameters of an estimator that it does not use have their defaults."""
+    """Raise if a parameter that the estimator does not use differs from its default."""
     parameters = signature(type(owner)).parameters
     for name in names:
         value, default = getattr(owner, name), parameters[name].default

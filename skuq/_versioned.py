@@ -17,7 +17,7 @@ ClassT = TypeVar("ClassT", bound=type)
 def versioned(cls: ClassT) -> ClassT:
     """Decorate a base class of estimators, so that pickles warn when another version of skuq loads them.
 
-    A decorator rather than a mixin: it adds no class above every estimator.
+    It is a decorator and not a mixin, so that estimators have no additional base class.
     """
     base: Any = cls
     get_state, set_state = base.__getstate__, base.__setstate__

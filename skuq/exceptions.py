@@ -58,8 +58,8 @@ class NonFinitePredictionError(SkuqError, ValueError):
     first : int
         First row without a finite prediction.
     places : tuple of str
-        Folds or members for which the estimator was fitted, from the inside outward. Empty if it was
-        fitted on all rows.
+        Folds or members for which the estimator was fitted, innermost first. Empty if it was fitted on all
+        rows.
     advice : str
         Remedy specific to this estimator; may be empty.
     """

@@ -26,7 +26,7 @@ def test_finite_moments_are_returned_in_the_order_of_their_names():
             [3.0, 1.5],
             "a finite mean and standard deviation in every row, got std inf at row 1. Use another.",
         ),
-        (["mean"], [3.0, 1.0], "a finite mean in every row. Use another. Here a Student t distribution"),
+        (["mean"], [3.0, 1.0], "a finite mean in every row. Use another. Reason: a Student t distribution"),
     ],
 )
 def test_the_error_names_moment_row_and_remedy(moments, df, message):

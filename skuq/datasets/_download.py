@@ -38,7 +38,7 @@ def download(data: DataSet, n_retries: int, delay: float) -> pd.DataFrame:
 
 
 def _sources(data: DataSet, n_retries: int, delay: float) -> Iterator[tuple[str, Callable[[], pd.DataFrame]]]:
-    """Generate the address and the reader of each source."""
+    """Yield the name and the reader of each source."""
 
     def get(address: str) -> BytesIO:
         return _get(address, n_retries, delay)
@@ -77,7 +77,7 @@ def _from_gal(folder: str, get: Callable[[str], BytesIO]) -> pd.DataFrame:
 
 
 def _get(address: str, n_retries: int, delay: float) -> BytesIO:
-    """Return a whole file; an interrupted transfer is repeated."""
+    """Return the content of a file; an interrupted transfer is repeated."""
     for attempts_left in range(n_retries, -1, -1):
         try:
             with urlopen(address, timeout=TIMEOUT) as answer:

@@ -29,11 +29,11 @@ def fetch_uci(
     return_X_y: bool = False,
     as_frame: bool = True,
 ) -> Any:
-    """Return a real data set of Wibbeke et al. (2025) [1]_, or the traffic of Navratil et al. (2023) [2]_.
+    """Return a data set of Wibbeke et al. (2025) [1]_, or the traffic data of Navratil et al. (2023) [2]_.
 
     The table is searched in this order: in the folder of the environment variable SKUQ_DATA (see Notes), in
-    the package, in the cache, on OpenML, and in the UCI repository. Its values are compared with the
-    published table by checksum.
+    the package, in the cache, on OpenML, and in the UCI repository. A checksum confirms that its values equal
+    the published table.
 
     Parameters
     ----------

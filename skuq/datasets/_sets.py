@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set, and where it comes from."""
+    """Name, columns, sources and license of a data set."""
 
     name: str
     title: str
@@ -23,7 +23,7 @@ class DataSet:
     license: str
     file: str  # path in a mirror, without extension
     units: dict[str, str]  # by column, in the order of the table; the target is last
-    sha256: str = ""  # of the values; empty if the table of the papers is not at hand
+    sha256: str = ""  # of the values; empty if the papers' table is not available
     doi: str = ""
     note: str = ""
     bundled: str = ""  # file in the package

@@ -18,7 +18,7 @@ _NUMBERS = {"": "nan", "NA": "nan", "?": "nan", "True": "1", "False": "0"}
 
 
 def read_csv(source: Any, **options: Any) -> pd.DataFrame:
-    """Return a table of texts."""
+    """Return a table in which all values are strings."""
     table: pd.DataFrame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
     return table
 
@@ -29,7 +29,7 @@ def read_table(path: Path, data: DataSet) -> pd.DataFrame:
 
 
 def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
-    """Return a table with its numbers, or raise ValueError if it differs from the papers' table."""
+    """Return the table with numeric columns, or raise ValueError if it differs from the papers' table."""
     columns = list(data.units)
     if set(columns) <= set(texts.columns):
         table = texts[columns].copy()
@@ -48,7 +48,7 @@ def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
 
 
 def store_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table; the file appears at once, complete."""
+    """Write a table to a temporary file and rename it, so that other processes never read a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
@@ -62,12 +62,12 @@ def store_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def _checksum(table: pd.DataFrame) -> str:
-    """Return the SHA-256 of the names and values, in single precision, as digits are lost in print."""
+    """Return the SHA-256 of names and values, in single precision because printing loses digits."""
     found = hashlib.sha256()
     for name, values in table.items():
         found.update(f"{name}\0".encode())
         if values.dtype == np.float64:
-            numbers = values.to_numpy("<f4") + np.float32(0)  # -0.0 is 0.0
+            numbers = values.to_numpy("<f4") + np.float32(0)  # converts -0.0 to 0.0
             numbers[np.isnan(numbers)] = np.nan
             found.update(numbers.tobytes())
         else:
@@ -76,6 +76,6 @@ def _checksum(table: pd.DataFrame) -> str:
 
 
 def _shorten(names: Any) -> str:
-    """Return the first names."""
+    """Return the first names for a message."""
     listing = ", ".join(map(str, list(names)[:4]))[:80]
     return f"{listing}, ... ({len(names)})" if len(names) > 4 else listing

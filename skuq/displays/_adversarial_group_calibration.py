@@ -34,9 +34,10 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
 
     The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
     the curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model
-    with the same number of rows; the errors of such a model are not 0, because small groups vary by chance. A
-    model is calibrated only on average if its curve rises more steeply to the left than the dashed line. The
-    band is the mean over the trials plus or minus two standard errors.
+    with the same number of rows. The errors of such a model are not 0, because small groups vary by chance.
+    If the curve of a model rises more steeply to the left than the dashed line, the model is calibrated on
+    average, but not in parts of the data. The band is the mean over the trials plus or minus two standard
+    errors.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
     axes, pass ``ax=display.ax_``.
@@ -148,7 +149,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         return self
 
     def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        """Draw the curve of a perfectly calibrated model, once per axes."""
+        """Draw the curve of a perfectly calibrated model, unless the axes already have it."""
         self.ref_line_: Line2D | None = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
             default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.9}
@@ -180,8 +181,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             Error of a group.
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`: `fractions`, `levels`,
-            `n_groups`, `n_trials` and `random_state`. The random state is 0 unless given, so all curves have
-            the same groups.
+            `n_groups`, `n_trials` and `random_state`. The default of `random_state` is 0, so that all curves
+            have the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None

@@ -296,7 +296,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
 def sampling_band(
     levels: FloatArray, n_rows: float, band: Band, probability: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and upper observed proportion of a calibrated model with n rows."""
+    """Return the ends of the band of observed proportions of a calibrated model with n rows."""
     # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
     # the diagonal has the Kolmogorov-Smirnov distribution.
     rows = max(int(n_rows), 1)

@@ -1,4 +1,4 @@
-"""Calibration over time, with flags for periods that are no longer calibrated."""
+"""Calibration over time, with marks for periods in which the model is no longer calibrated."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration. It also shows the change: the coverage differs
-    from nominal, the intervals become wider, or the score increases with the noise. The tests of coverage and
-    of the PIT flag periods, for each plotted quantity. With high probability, no period of a calibrated model
-    is flagged.
+    The plot shows when a deployed model lost its calibration. It also shows the kind of change: the coverage
+    differs from nominal, the intervals become wider, or the CRPS increases because of more noise. For each
+    plotted quantity, the flagged periods are the periods for which the tests of coverage and of the PIT
+    reject calibration. With high probability, no period of a calibrated model is flagged.
 
     Create it with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
@@ -253,7 +253,7 @@ def _places(index: pd.Index[Any]) -> np.ndarray:
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Label the periods, at most `_MOST_LABELS` of labels without a distance."""
+    """Label the periods; draw at most `_MOST_LABELS` labels if they are not ordered numbers or dates."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

@@ -40,7 +40,7 @@ _HISTOGRAM = "skuq-histogram"
 
 @dataclass(frozen=True)
 class Fold:
-    """Test rows of one model and its predictions."""
+    """Test rows of one model, and its predictions for these rows."""
 
     y_true: ArrayLike
     y_pred: Any
@@ -49,7 +49,7 @@ class Fold:
     labels: ArrayLike | None = None
 
     def count_rows(self) -> float:
-        """Return the number of rows, with repetitions; raise if weights are not repetitions."""
+        """Return the number of rows including repetitions; raise if the weights are not repetitions."""
         n = len(np.asarray(self.y_true))
         return effective_rows(check_sample_weight(self.sample_weight, n), n)
 
@@ -75,7 +75,7 @@ class Display(AxesMixin, ABC):
     """Base class of displays created from an estimator, predictions or cross-validation results."""
 
     _takes_class_name: ClassVar[bool] = False
-    """Whether the default name is the class of the estimator, as in displays with names in a legend."""
+    """Whether the default name is the class of the estimator, for displays whose legend has names."""
 
     _of_classes: ClassVar[bool] = False
 
@@ -208,7 +208,7 @@ class Display(AxesMixin, ABC):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        """Draw the rows of all folds together; displays of curves draw one curve per fold instead."""
+        """Draw the rows of all folds as one data set; displays of curves draw one curve per fold instead."""
         if len(folds) == 1:
             (fold,) = folds
             return cls.from_predictions(fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **kwargs)
@@ -284,7 +284,7 @@ class HistogramMixin(AxesMixin):
     def _draw_histogram(
         self, values: FloatArray, edges: FloatArray, weight: FloatArray | None, color: Any, style: Style
     ) -> StepPatch:
-        inside = np.clip(values, edges[0], edges[-1])  # rounding may put a value just outside its edge
+        inside = np.clip(values, edges[0], edges[-1])  # rounding may move a value past the edges
         share = np.histogram(inside, edges, weights=weight)[0]
         default = {"facecolor": color, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
         merged = merge_style("patches.StepPatch", default, style, "hist_kwargs")

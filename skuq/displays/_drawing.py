@@ -23,7 +23,7 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
-"""Marks (gid) of the first curve of a model and of reference lines."""
+"""Values of matplotlib's ``gid`` for the first curve of a model and for reference lines."""
 
 REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
@@ -56,7 +56,7 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
 
 
 def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str) -> dict[str, Any]:
-    """Return the default keywords updated by the user's keywords, with the aliases of ``artist``."""
+    """Return the default keywords, updated by the user's keywords after their aliases are resolved."""
     if style is not None and not isinstance(style, Mapping):
         raise TypeError(f"`{name}` must be a dictionary of matplotlib keywords or None, got {style!r}.")
     from matplotlib.cbook import normalize_kwargs
@@ -85,7 +85,7 @@ def next_color(ax: Axes) -> str:
 
 
 def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
-    """Draw the line y = x, once per axes."""
+    """Draw the line y = x, unless the axes already have it."""
     if has_label(ax, PERFECT):
         return None
     default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.5}
@@ -94,7 +94,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw an infinite line through a point, without effect on the limits of the axes."""
+    """Draw an infinite line through a point, without changing the limits of the axes."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)
@@ -112,12 +112,12 @@ def draw_legend(ax: Axes, **options: Any) -> None:
         for i, handle in zip(order, legend.legend_handles, strict=True):
             if handles[i].get_gid() == REFERENCE:
                 _make_neutral(handle, ax)
-            if handle is not None and hasattr(handle, "get_offsets"):  # points are faint in the plot
+            if handle is not None and hasattr(handle, "get_offsets"):  # points in the plot are transparent
                 handle.set_alpha(1.0)
 
 
 def _make_neutral(handle: Any, ax: Axes) -> None:
-    """Make a legend entry dark if it has the color of a model but describes all models."""
+    """Give a legend entry a neutral dark color if it describes all models but has the color of one."""
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"

@@ -39,11 +39,11 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of individual rows, with missed rows in another color.
+    """Sorted prediction intervals of individual rows, with missed targets in another color.
 
-    The plot shows whether intervals miss low or high targets, and whether they miss on one side or on both
-    sides. The plot also shows whether intervals are wide for rows with large errors. If there are many rows,
-    only an evenly spaced part of the sorted rows is drawn; the legend has the coverage of all rows.
+    The plot shows whether intervals miss low targets, high targets or both, and on which side. The plot also
+    shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly spaced
+    part of the sorted rows is drawn; the legend has the coverage of all rows.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -253,7 +253,7 @@ class IntervalDisplay(Display):
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds (n, 2) and point predictions (n,); for given bounds the midpoints."""
+    """Return bounds (n, 2) and point predictions (n,), which are the midpoints if bounds are given."""
     try:
         dist = as_distribution(y_pred)
     except TypeError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 DARK = 0.6
-"""Absolute tau from which a cell is so dark that its number is white."""
+"""Smallest absolute tau for which the number in the cell is white, because the cell is dark."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -188,7 +188,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         self.ax_.set_ylabel(_NAMES[self.kind, self.over])
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return edges halfway between multiples of the bin width, shared by all methods on the axes."""
+        """Return edges halfway between multiples of the bin width, which all histograms on the axes share."""
         auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)
         if self.step is not None:
             auto = max(1, round(auto / self.step)) * self.step
@@ -197,7 +197,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         return np.asarray(width * (np.arange(first, last + 2) - 0.5))
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
-        """Draw the nominal coverage and the band, once per axes."""
+        """Draw the nominal coverage and the band, unless the axes already have them."""
         self.ref_line_, self.band_ = None, None
         vertical = self.x is None
         default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}
@@ -321,8 +321,8 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
 
 def _band(covered: Any, level: float) -> tuple[float, float]:
     """Return the ends of the band that contains 95 % of the rows if all have nominal coverage."""
-    # The coverage of confidence intervals is a binomial fraction. The mean coverage of prediction intervals
-    # is about normal, with the observed variance over simulations.
+    # The coverage of confidence intervals is a binomial proportion. The mean coverage of prediction intervals
+    # is approximately normal, with the variance that is observed over simulations.
     n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2
     if covered.dtype == bool:
         low, high = (float(binom.ppf(p, n_simulations, level)) for p in (tail, 1 - tail))

@@ -154,7 +154,8 @@ class PredictionBandDisplay(Display):
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
         groups = neighbors(x[order], order, max_bins)
-        # the band extends to the outermost rows, with the widths of their groups
+        # The band extends to the first and last row. Its width there is the width of the first and last
+        # group.
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
         line = local_means(self.y_pred, groups, self.sample_weight)
@@ -332,7 +333,7 @@ class PredictionBandDisplay(Display):
 
 
 def over_feature(X: Any, feature: int | str | None) -> dict[str, Any]:
-    """Return the keywords that put a column of X on the horizontal axis."""
+    """Return the keyword arguments for a plot with a column of X on the horizontal axis."""
     if feature is None:
         return {}
     name = feature if isinstance(feature, str) else f"Feature {feature}"

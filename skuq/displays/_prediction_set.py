@@ -229,7 +229,7 @@ def set_table(
             "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
             f"got {forecast.shape}."
         )
-    together = np.zeros(len(forecast))  # one group
+    together = np.zeros(len(forecast))  # all rows are one group
     rows = [
         conditional_set_coverage(
             y_true,

@@ -36,7 +36,7 @@ Kind = Literal["signed", "absolute"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResidualScaleDisplay(Display):
-    """Errors of single rows against the predicted standard deviation, with the predicted size as a cone.
+    """Errors of single rows against the predicted standard deviation, with the predicted range as a cone.
 
     The plot shows whether errors grow with the predicted standard deviation, and which rows have extreme
     errors. The cone is 0 plus or minus one predicted standard deviation; the line is the root mean squared

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 FEW_ROWS = 50
-"""Points of a curve with fewer effective rows are hollow."""
+"""Points of a curve with fewer effective rows are drawn as hollow circles."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,8 +37,8 @@ class ShiftCurveDisplay(CurveMixin):
     The plot shows the severity at which a model fails. To see whether a model fails silently, plot coverage
     and interval width (or set size) in two figures: a model fails silently if its coverage falls and its
     width does not change. The line is the mean over the folds; the band is the mean plus or minus one
-    standard deviation of the folds. Points are hollow if the effective number of rows under a tilt is below
-    50 per fold.
+    standard deviation of the folds. With a `~skuq.evaluation.Tilt`, points are hollow if the effective number
+    of rows is below 50 per fold.
 
     Create it with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 
@@ -153,7 +153,7 @@ class ShiftCurveDisplay(CurveMixin):
         return self
 
     def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
-        """Draw the points of few effective rows hollow, with one legend entry for all models."""
+        """Draw points with few effective rows as hollow circles, with one legend entry for all models."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
         if self.effective_rows is not None:

@@ -53,8 +53,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     The plot shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
     better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
     curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
-    curve does not distinguish uncertain rows from other rows. The curve does not depend on calibration; the
-    ring marks the predicted bands.
+    curve does not distinguish uncertain rows from other rows. A common factor of all bands does not change
+    the curve, so it does not depend on calibration. A ring marks the bands as predicted.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
     axes, pass ``ax=display.ax_``.
@@ -79,7 +79,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     original_ : matplotlib.collections.PathCollection or None
         The predicted bands.
     operating_points_ : matplotlib.collections.PathCollection or None
-        The narrowest bands of each requested miss rate.
+        The narrowest bands for each requested miss rate.
     optimum_ : matplotlib.collections.PathCollection or None
         The bands of least cost.
     isocost_lines_ : list of matplotlib.lines.AxLine
@@ -198,7 +198,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         return self
 
     def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
-        """Draw the constant bands, each curve once per axes."""
+        """Draw the curves of constant bands, each curve only once per axes."""
         style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
         for curve in as_list(self.reference):
             corners = np.column_stack(path(curve, x_axis, y_axis))
@@ -289,13 +289,13 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         *,
         below: bool = False,
     ) -> None:
-        """Write the factor or the addition above the points of a single curve, or below if it fits."""
+        """Write the scale or bias of each point above or below the points, if there is a single curve."""
         if len(curves) > 1:
             return
         symbol = "k" if curves[0].vary == "scale" else "b"
         for point in points:
             spot = place(point, axes)
-            left = below and spot[0] > 0.3 * self.ax_.dataLim.x1  # else the text would cross the axis
+            left = below and spot[0] > 0.3 * self.ax_.dataLim.x1  # otherwise the text would cross the axis
             self.ax_.annotate(
                 f"${symbol}$ = {point.parameter:.2f}",
                 spot,
@@ -412,7 +412,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
 
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:
-    """Return the curves of the bands and of constant bands around the same points."""
+    """Return the curve of the bands and the curve of constant bands around the same point predictions."""
     around_median: dict[str, Any] = {} if bands == "std" else {"point": as_distribution(fold.y_pred).median()}
     curve, reference = (
         uncertainty_characteristics_curve(
@@ -437,5 +437,5 @@ def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
 
 
 def percent_of(axis: str) -> float:
-    """Return the factor of an axis; the miss rate is drawn in percent."""
+    """Return the factor from the values of an axis to drawn values: 100 for the miss rate, otherwise 1."""
     return 100.0 if axis == "miss_rate" else 1.0

@@ -96,7 +96,7 @@ class Affine(Distribution):
         return (y - self.shift) / self.factor
 
     def _closed_side(self, y: FloatArray) -> FloatArray:
-        """Return the base's values at y, shifted by the rounding error: an atom at y counts as <= y."""
+        """Return the base's values at y plus the rounding error, so that an atom at y counts as <= y."""
         x = self._back(y)
         if self.base.has_density:
             return x

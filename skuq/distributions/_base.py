@@ -130,36 +130,36 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """Return (loc, scale, one-row Z) if row i is loc_i + scale_i Z for one common Z, else None."""
+        """Return (loc, scale, one-row Z) if row i is loc_i + scale_i Z for one common Z, otherwise None."""
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the weights, numbers or of shape (n,), and the components of this mixture."""
+        """Return pairs of weight and component of this mixture; a weight is a number or has shape (n,)."""
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
-        """Return the levels, common to all rows, between which the quantile function is smooth."""
+        """Return the levels, the same for all rows, between which the quantile function is smooth."""
         return np.empty(0)
 
     def _finite_part(self) -> Distribution:
-        """Return the distribution without unknown tail mass, which moments, CRPS and samples use.
+        """Return the distribution without infinite quantiles, for moments, CRPS and samples.
 
         Only conformal distributions and distributions based on them have infinite quantiles.
         """
         return self
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
-        """Return the level strictly inside (0, 1) that needs more calibration rows, or None."""
+        """Return the most extreme level in (0, 1) that needs more calibration rows, or None."""
         return None
 
     @property
     def _light_tails(self) -> bool:
-        """True if all tails are exponential or lighter, so that every scaling keeps the moments finite."""
+        """True if all tails are exponential or lighter, so that moments are finite after any level map."""
         return False
 
     @property
     def _integrates_values(self) -> bool:
-        """True if integrals run over values of y: the cdf is cheap, but quantiles need a search."""
+        """True if integrals are computed over values of y, because each quantile requires a search."""
         return False
 
     def _landmarks(self) -> FloatArray:
@@ -239,8 +239,8 @@ class Distribution(RowContainer["Distribution"]):
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of the observations, F(y).
 
-        At an atom, F has a jump, and this method returns the upper end of the jump. Metrics and recalibrators
-        instead use values that are evenly spaced over the jump.
+        At an atom, F has a jump, and this method returns the value at the upper end of the jump. Metrics and
+        recalibrators use values that are evenly spaced over the jump instead.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ _LARGEST_ODDS = 700.0
 """Log odds beyond which a level underflows."""
 
 _SAMPLED = 2**14
-"""Number of draws per inversion."""
+"""Number of draws that are inverted together."""
 
 _HEAVY = 2.5
 """Largest ratio of the quantiles at 1e-12 and 1e-6: 1.5 for Gaussian, 2 for exponential tails."""
@@ -66,9 +66,9 @@ class BetaRecalibrated(Distribution):
 
     .. math:: G(y) = \sum_k w_k \, s\{a_k \log F(y) - b_k \log[1 - F(y)] + c_k\},
 
-    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps represents uncertain
-    parameters. The map is computed from both tail probabilities of the base, so that levels as small as
-    1e-300 keep full precision.
+    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps can represent the
+    uncertainty of the parameters. The map is computed from both tail probabilities of the base, so that
+    levels as small as 1e-300 keep full precision.
 
     Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
     standard deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are
@@ -177,7 +177,7 @@ class BetaRecalibrated(Distribution):
         return np.where(upper, self.base._isf(tail), self.base._ppf(tail))
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        # draw one of the k maps first: one inverse takes a k-th of the time
+        # One of the k maps is drawn first, because the inverse of one map takes a k-th of the time.
         n = len(self)
         edges, out = np.cumsum(self._maps.weights, axis=0)[:-1], np.empty((m, n))
         at_once = max(1, _SAMPLED // n)
@@ -192,7 +192,7 @@ class BetaRecalibrated(Distribution):
 
     @cached_property
     def _integrates_values(self) -> bool:
-        """True if levels beyond 1e-13 are negligible: tails of the base are at most exponential."""
+        """True if the base has exponential or lighter tails, so that levels beyond 1e-13 are negligible."""
         middle = self.base._ppf(np.asarray(0.5))
         near, far = (
             np.concatenate([middle - self.base._ppf(tail), self.base._isf(tail) - middle])
@@ -201,7 +201,7 @@ class BetaRecalibrated(Distribution):
         return bool((far <= _HEAVY * near).all())
 
     def _landmarks(self) -> FloatArray:
-        # the landmarks may be approximate, so one map suffices except at the ends
+        # landmarks may be approximate, so the averaged map suffices except at the ends
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
         own = quantile_landmarks(single, np.empty(0))
@@ -241,7 +241,7 @@ def _maps_of(a: FloatArray, b: FloatArray, c: FloatArray, weights: FloatArray | 
 def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-    """Return finite copies of shape (n, k), contiguous by column."""
+    """Return finite copies of shape (n, k), with columns contiguous in memory."""
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     tables = [_read_table(values, name, len(base)) for name, values in (("a", a), ("b", b), ("c", c))]

@@ -25,7 +25,8 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
     Returns
     -------
     dist : Distribution
-        A distribution of the common family if the parts can merge, else `Concatenated`.
+        A distribution of the common family if the parts have the same family and can be merged, otherwise
+        `Concatenated`.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class Concatenated(Distribution):
     Attributes
     ----------
     parts : tuple of Distribution
-        The rows in use of each part, in order of appearance.
+        The parts, reduced to the rows that are used, in order of appearance.
     order : ndarray of shape (n,)
         A permutation of the rows of ``parts``.
 
@@ -94,7 +95,7 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """The ascending rows of this distribution that belong to each part."""
+        """Rows of this distribution that come from each part, in ascending order."""
         owner = _locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
@@ -110,7 +111,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Call ``method(part, *rows of the arrays)`` on each part and restore the order of rows."""
+        """Return the results of ``method`` for each part and its rows of the arrays, in the order of rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
@@ -179,7 +180,7 @@ class Concatenated(Distribution):
         points = [part._landmarks() for part in self.parts]
         out = np.empty((len(self), max(part.shape[1] for part in points)))
         for part, rows in zip(points, self._part_rows, strict=True):
-            out[rows] = part[:, [-1]]  # a repeated point gives an empty panel
+            out[rows] = part[:, [-1]]  # repeated points give panels of width 0
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
 

@@ -48,7 +48,7 @@ class ConformalPredictive(Distribution):
         Weight of each score: a number of repetitions, a density ratio under covariate shift, or their
         product. Weights are not rescaled. None gives the weight 1.
     test_weight : float or array-like of shape (n,), default=1.0
-        Positive weight of the new observation: its density ratio under covariate shift, else 1.
+        Positive weight of the new observation: its density ratio under covariate shift, otherwise 1.
     symmetric : bool, default=False
         Whether intervals are symmetric about the center. True needs fewer rows (9 for 90 %, compared with 19)
         and gives one guarantee per interval. False gives one guarantee per bound, and intervals are
@@ -81,12 +81,12 @@ class ConformalPredictive(Distribution):
       :math:`W_j \ge c T`. For n rows of equal weight this is the :math:`\lceil (n + 1) c \rceil`-th score,
       as in split conformal prediction.
 
-    The cdf is the inverse of these quantiles. It lies between :math:`w_*/T` and :math:`1 - w_*/T` (half of
-    :math:`w_*/T` at each end if ``symmetric``), because the location of the remaining tail probability is
-    unknown. An interval that needs this probability is infinite. `interval`, `quantile` and `ppf` then
-    give one `SmallSampleWarning` with the number of rows needed. `mean`, `std`, `crps` and `sample` exclude
-    the unknown tail probability: they describe the scores, mirrored at 0 if ``symmetric``. The distribution
-    has no density.
+    The cdf is the inverse of the quantile function. It lies between :math:`w_*/T` and :math:`1 - w_*/T` (half
+    of :math:`w_*/T` at each end if ``symmetric``), because the location of the remaining tail probability is
+    unknown. An interval that needs this probability is infinite. `interval`, `quantile` and `ppf` then give
+    one `SmallSampleWarning` with the number of rows needed. `mean`, `std`, `crps` and `sample` exclude the
+    unknown tail probability: they describe the scores, mirrored at 0 if ``symmetric``. The distribution has
+    no density.
 
     No array of size n by k is built. Memory is O(n + k), and each method costs O(n log k) after one sort.
 
@@ -202,7 +202,7 @@ class ConformalPredictive(Distribution):
     def _cdf_inside(self, y: FloatArray) -> FloatArray:
         ranks, total = self._ranks, self._total
         count = count_reached(ranks.values, self.loc, self.scale, y)
-        if not self.symmetric:  # y has all levels from W / T to (W + w_*) / T: take the nearest to 1/2
+        if not self.symmetric:  # of the levels W / T to (W + w_*) / T of y, take the one closest to 1/2
             weight = ranks.weight_of(count)
             return np.asarray(np.clip(0.5, weight / total, (weight + self.test_weight) / total))
         # scores below (loc - y) / scale have mirror images above y
@@ -217,7 +217,8 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
-        # a quantile above the median is the upper bound of an interval, a quantile below it the lower bound
+        # A quantile above the median is the upper bound of an interval, a quantile below the median the lower
+        # bound.
         return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:

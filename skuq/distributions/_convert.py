@@ -1,4 +1,4 @@
-"""Conversion to a Distribution at the border of metrics and recalibrators."""
+"""Conversion of arguments of metrics and recalibrators to a Distribution."""
 
 from __future__ import annotations
 

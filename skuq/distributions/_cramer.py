@@ -4,7 +4,7 @@ For independent X and Y with copies X' and Y', the distance is
 
     int (F(x) - G(x))^2 dx = E|X - Y| - 1/2 E|X - X'| - 1/2 E|Y - Y'|.
 
-A linear pool with weights w_i and components F_i of scores c_i has the CRPS
+Let components F_i have the CRPS c_i. The mixture of the F_i with weights w_i has the CRPS
 
     CRPS(y) = sum_i w_i c_i(y) - 1/2 sum_ij w_i w_j int (F_i(x) - F_j(x))^2 dx.
 """
@@ -30,13 +30,13 @@ from skuq.distributions._student_t import StudentT
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Number of rows that are integrated together, limited by the size of the cache."""
+"""Number of rows that are integrated together, so that their values fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Cost of the integral over all members, in pairs per member."""
+"""Cost of the integral over all members, as a number of pairs per member."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Steps of the integral, and the largest distance of nodes in units of a member's scale."""
+"""Steps of the integral, and the largest distance between nodes in units of a member's scale."""
 
 _CONVERGED = 1e-6
 """Largest error estimate of the integral, in units of the scale."""
@@ -48,8 +48,9 @@ _MOST_SHAPES = 16
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y.
 
-    Normal distributions and their mixtures have closed forms. Quantiles and members need one sort. Rows of
-    one common shape need the expectation of a tabulated CRPS. Other pairs are integrated over y.
+    Normal distributions and their mixtures have closed forms. Quantiles and members require one sort. For
+    rows of one common shape, the distance is the expectation of a tabulated CRPS. Other pairs are integrated
+    over y.
     """
     finite = [part._finite_part() for part in parts]
     rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
@@ -62,10 +63,10 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
 
 
 def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
-    """Return half the mean distance of two members of a linear pool, shape (n,), or None if unknown.
+    """Return half the mean distance between two members of a mixture, shape (n,), or None if unknown.
 
-    The CRPS of the pool is the mean CRPS of the members minus this number. Members are not mixtures, and
-    their weights, of shape () or (n,), sum to 1.
+    The CRPS of the mixture is the mean CRPS of the members minus the result. Members must not be mixtures.
+    Their weights, of shape () or (n,), sum to 1.
     """
     n = len(leaves[0][1])
     used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
@@ -76,7 +77,7 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
     for rows in rows_alike:
         members = [(weight[rows], dist[rows]) for weight, dist in used]
         inner = [(weight * share, leaf) for weight, part in members for share, leaf in part._leaves()]
-        # a member may be a mixture in these rows, with a CRPS below the mean CRPS of its members
+        # in these rows a member may be a mixture, whose CRPS is below the mean CRPS of its members
         terms = [pool_spread(inner), *(pool_spread(part._leaves()) for _, part in members)]
         known = [term for term in terms if term is not None]
         if len(known) < len(terms):

@@ -84,7 +84,7 @@ class Empirical(Distribution):
         return np.broadcast_to(1.0 / m, (n, m)) if self.weights is None else self.weights
 
     def _cumulative(self) -> FloatArray:
-        """Return the cdf at each member, ignoring ties, shape (n, m); the last column is exactly 1."""
+        """Return the sum of the weights up to each member, shape (n, m); the last column is exactly 1."""
         n, m = self.members.shape
         if self.weights is None:
             return np.broadcast_to(np.arange(1, m + 1) / m, (n, m))
@@ -116,7 +116,7 @@ class Empirical(Distribution):
         return np.asarray(self.members[np.arange(n), np.clip(index, 0, m - 1)])
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        """Return E|X - y| - E|X - X'| / 2, with the second term from the order of the members."""
+        """Return E|X - y| - E|X - X'| / 2; the second term is a weighted sum of the sorted members."""
         score = self._half_mean_difference()
         np.negative(score, out=score)
         for rows in self._blocks():

@@ -1,9 +1,9 @@
 """Student t distributions of new errors, whose scale is estimated from few residuals.
 
 A new normal error, divided by a scale from n independent residuals, has a Student t distribution. Its degrees
-of freedom are n minus the number of fitted parameters. The shape of the residuals is an average of this
-distribution and of the empirical quantiles. The Student t distribution has the weight of `PRIOR_ROWS`
-residuals, so that the correction vanishes as n grows.
+of freedom are n minus the number of fitted parameters. The predictive distribution is an average of this
+Student t distribution and of the empirical quantiles of the residuals. The Student t distribution has the
+weight of `PRIOR_ROWS` residuals, so that its effect vanishes as n grows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.levels import smaller_tail
 
 PRIOR_ROWS = 20.0
-"""Weight of the parametric shape, as a number of residuals."""
+"""Weight of the Student t distribution, as a number of residuals."""
 
 _PARAMETERS = 3
-"""Level and slope of the scale, and its decrease with the number of rows."""
+"""Number of fitted parameters of the scale: level, slope, and decrease with the number of rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
-"""Degrees of freedom from the heaviest tail with a finite variance to a nearly Gaussian tail."""
+"""Degrees of freedom to try, from the heaviest tail with a finite variance to a nearly normal tail."""
 
 _MAX_STD_BIAS = 0.02
 """Largest relative bias of the standard deviation of a sample.
@@ -32,7 +32,7 @@ The bias is about n^(2/df - 1) for n draws from Student t with df degrees of fre
 """
 
 _TAIL_SCORES = np.arange(-6.0, 7.0)
-"""Normal scores of the knots beyond the outermost residuals."""
+"""Normal scores of the knots that are added beyond the outermost residuals."""
 
 
 def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
@@ -62,7 +62,7 @@ def predictive_df(n: float) -> float:
 
 
 def prior_share(n: float) -> float:
-    """Return the weight of the parametric shape relative to the shape of n residuals."""
+    """Return the share of the Student t distribution in the average with the quantiles of n residuals."""
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 
@@ -72,7 +72,7 @@ def predictive_scores(scores: FloatArray, n: float) -> FloatArray:
 
 
 def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:
-    """Return the level map of n residuals, averaged in normal scores with the predictive Student t."""
+    """Return the average, in normal scores, of the level map of n residuals and the predictive Student t."""
     own, share = level_map.pieces, prior_share(n)
     lowest, highest = own.values[0] - 0.5, own.values[-1] + 0.5
     beyond = _TAIL_SCORES[(_TAIL_SCORES - lowest) * (_TAIL_SCORES - highest) > 0]

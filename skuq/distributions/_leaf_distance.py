@@ -30,14 +30,14 @@ _BLOCK = 2**14
 """Block size for CRPS values, limited by the size of the cache."""
 
 _WIDER = 2.0
-"""Ratio of scales up to which a rule is not refined."""
+"""Largest ratio of scales for which a rule is not refined."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""Numbers of parts per cell in a rule, each with the number below it."""
+"""Allowed numbers of parts per cell in a rule, each with the next smaller number."""
 
 _LONG_TAIL = 8.0
-"""Length of a tail, in units of the other scale, up to which its rule is not refined."""
+"""Largest length of a tail, in units of the other scale, for which its rule is not refined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,8 @@ def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
     """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y.
 
     Two normal distributions, two piecewise cdfs, and a step function with a tabulated CRPS have closed forms.
-    Quantiles with a tabulated CRPS have one except in the tails. Other pairs use a Gauss rule.
+    The distance between quantiles and a tabulated CRPS has a closed form except in the tails. All other
+    distances are computed by a Gauss rule.
     """
     a, b = first.dist, second.dist
     if isinstance(a, Normal) and isinstance(b, Normal):
@@ -132,10 +133,11 @@ def _expect(
     expected: Callable[[IntArray], FloatArray],
     rows: IntArray,
 ) -> FloatArray:
-    """Return the distances of the given rows as the expectation of one CRPS over the other distribution.
+    """Return the distances of the given rows: expectations of one CRPS over the other distribution.
 
-    ``extent`` is the reach of the other distribution, shape (n,), and ``size`` its number of nodes.
-    ``expected`` returns the distances of rows with a moderate extent.
+    ``extent`` of shape (n,) is the reach of the other distribution, measured from the location of the
+    integrand. ``size`` is the number of nodes of the other distribution. ``expected`` returns the distances
+    of rows with a moderate extent.
     """
     distance = np.zeros(len(over))
     is_near = extent[rows] < _FAR * integrand.scale[rows]  # the scale may be 0
@@ -196,7 +198,7 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
 
 
 def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the expectation of a CRPS over the exponential tail from ``end`` with a signed decay length."""
+    """Return the expectation of a CRPS over an exponential tail from ``end``; ``length`` has a sign."""
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
@@ -249,7 +251,7 @@ def _between_shapes(first: Located, second: Located) -> FloatArray:
 
 
 def _difficulty(integrand: Located, over: Located) -> FloatArray:
-    """Return the number of parts per cell that the rule needs, at most the largest, shape (n,)."""
+    """Return the number of parts per cell that the rule needs, from the allowed numbers, shape (n,)."""
     ratio = np.full(len(over.scale), np.inf)
     np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
     ratio[over.scale == 0] = 0.0

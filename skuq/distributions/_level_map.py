@@ -1,8 +1,8 @@
 """Increasing maps of probability levels, piecewise linear on the scale of normal scores.
 
-The normal score of a level u is Phi^{-1}(u). Levels as small as exp(-5000), or as near to 1, have moderate
-scores (-100 and 100), both tails are symmetric, and the map from one Gaussian distribution to another is a
-straight line.
+The normal score of a level u is Phi^{-1}(u). Levels as small as exp(-5000), or equally close to 1, have
+moderate scores (-100 and 100). Both tails are symmetric. The map from one Gaussian distribution to another is
+a straight line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 class Pieces:
     """Strictly increasing, continuous, piecewise linear function on the real line.
 
-    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope continue outward.
+    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope apply beyond the
+    outermost knots.
     """
 
     knots: FloatArray  # (k,) increasing
@@ -39,7 +40,7 @@ class Pieces:
     slopes: FloatArray  # (k + 1,) positive
 
     def find(self, x: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the piece of each x, and the knot from which the piece is evaluated."""
+        """Return the piece that contains each x, and the knot from which the piece is evaluated."""
         piece = np.searchsorted(self.knots, x, side="right")
         return piece, np.maximum(piece - 1, 0)
 
@@ -265,7 +266,7 @@ class LevelMap:
         first, second = inner.pieces, self.pieces
         # the composition has the knots of the inner map and the preimages of the outer knots
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
-        # drop knots whose values are equal after rounding, because slopes must be positive
+        # slopes must be positive, so knots whose values are equal after rounding are dropped
         values, keep = np.unique(second(first(knots)), return_index=True)
         ends = first.slopes[[0, -1]] * second.slopes[[0, -1]]
         return LevelMap.from_scores(knots[keep], values, *ends)

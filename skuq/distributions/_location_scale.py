@@ -28,7 +28,7 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
 def read_epistemic_scale(
     epistemic_scale: ArrayLike | None, scale: FloatArray, whole: str = "`scale`"
 ) -> FloatArray | None:
-    """Return the epistemic scale, which must not exceed the whole scale."""
+    """Return the validated epistemic scale, which must not exceed the scale of the whole distribution."""
     if epistemic_scale is None:
         return None
     array = as_float_array(epistemic_scale, "epistemic_scale")
@@ -68,15 +68,15 @@ def unstandardize(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
-    """Return the noise scale; the two variances add up to the whole (Sluijterman et al. 2024, 5.1)."""
-    # A power of two as unit prevents overflow and underflow of the squares.
+    """Return the noise scale; its square plus epistemic_scale^2 is scale^2 (Sluijterman et al. 2024, 5.1)."""
+    # The unit, a power of two, prevents overflow and underflow of the squares.
     whole, exponent = np.frexp(scale)
     part = np.ldexp(epistemic_scale, -exponent)
     return np.asarray(np.ldexp(np.sqrt((whole - part) * (whole + part)), exponent))
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack arrays that all parts or no parts have; the flag is False if only some parts have them."""
+    """Stack the arrays, or return None if there is none; the flag is False if only some parts have one."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

@@ -1,4 +1,4 @@
-"""Weights and quantile searches of families with several members per row."""
+"""Weights and quantile searches for families with several members per row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skuq._validation import as_float_array, check_finite, check_non_negative
 PRECISION = 4 * np.finfo(float).eps
 
 SATURATED = 37.0
-"""Normal score beyond which probabilities underflow and quantiles are searched on the score scale."""
+"""Normal score beyond which quantiles are searched by normal scores, because probabilities underflow."""
 
 ValueFunction = Callable[[FloatArray], FloatArray]
 
@@ -24,7 +24,7 @@ MOST_KEPT = 1 << 22
 
 
 class QuantileCache:
-    """Cache of quantiles at levels that all rows share, because each quantile is a search."""
+    """Cache of quantiles at levels that all rows share; each quantile would otherwise require a search."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, float], FloatArray] = {}
@@ -82,8 +82,8 @@ def search_quantile(
 ) -> FloatArray:
     """Return the smallest y in [low, high] with cdf(y) >= p, for all rows at once.
 
-    ``atoms`` returns the largest atom not above y per row. The search then tolerates rounding of the level
-    and returns an atom exactly.
+    ``atoms`` returns, for each row, the largest atom that is not above y. With ``atoms``, the search has a
+    tolerance for rounding of the level, and a result that is an atom is exact.
     """
     # rounding of the cdf at an atom must not move the result to the next atom
     level = _log(p if atoms is None else p - level_rounding(p))
@@ -106,7 +106,7 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
     found = search_crossing(gap, low, high)
     if atoms is None:
         return found
-    # the crossing is a few units in the last place from an atom, or on the plateau above it
+    # the result is a few units in the last place from an atom, or on the plateau above the atom
     atom = np.where(np.isfinite(found), atoms(found), np.inf)
     atom = np.where((atom >= low) & (atom < found), atom, found)
     return np.where(gap(atom) >= 0, atom, found)
@@ -116,17 +116,17 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
     """Return the smallest y in [low, high] with an increasing gap(y) >= 0, to a few units in the last place.
 
     Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) takes inverse quadratic steps
-    if they are safe and bisects otherwise, so that it also converges at jumps and plateaus. A gap of
-    logarithms keeps relative precision at levels such as 1e-300.
+    if they are safe and bisects otherwise, so that it also converges at jumps and plateaus. A gap between
+    logarithms has full relative precision at levels such as 1e-300.
     """
     b = np.array(low, dtype=float)
     fb = gap(b)
-    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # the lower end reaches the level
+    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # gap(low) >= 0: the lower end is the result
     a = np.where(answer_low, b, high)
     fa = np.where(answer_low, fb, gap(a))
-    answer_high = ~answer_low & (fa < 0)  # by rounding, the upper end does not reach the level
+    answer_high = ~answer_low & (fa < 0)  # gap(high) < 0, which only rounding can cause
     settled = answer_low | answer_high | ~np.isfinite(a)
-    # settled rows become [0, 0], because the slowest row determines the number of steps
+    # rows with a result get the bracket [0, 0], so that they need no more steps
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)
     c, fc, t = a.copy(), fa.copy(), np.where(settled, 0.0, 0.5)
     for _ in range(200):
@@ -148,17 +148,17 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             quadratic = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(quadratic)
-            # a step of at least half the precision shrinks the bracket from both sides
+            # each step is at least half the precision, so that the bracket shrinks from both sides
             least = np.minimum(0.5, 0.5 * PRECISION * closest / width)
         t = np.where(smooth, np.clip(quadratic, least, 1 - least), 0.5)
         t = np.where(settled, 0.0, t)
-    # the end of the final bracket that reaches the level
+    # the end of the final bracket with gap >= 0
     reached = np.where(fa >= 0, a, np.where(fb >= 0, b, np.maximum(a, b)))
     return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
 
 
 def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the smallest y in [low, high] with score(y) >= target, or an end for an infinite target."""
+    """Return the smallest y in [low, high] with score(y) >= target; an infinite target gives low or high."""
     inside = np.isfinite(target)
     goal = np.where(inside, target, 0.0)
     found = search_crossing(lambda y: score(y) - goal, low, high)
@@ -166,7 +166,7 @@ def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high
 
 
 def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the normal score of a mixture's level from its members' scores, (n, m), by log tails."""
+    """Return the normal scores of a mixture's levels from the scores of its members, shape (n, m)."""
     with np.errstate(divide="ignore"):  # the logarithm of an empty tail is -inf
         lower, upper = (logsumexp(log_ndtr(side), axis=1, b=weights) for side in (scores, -scores))
     # rounding of the weights must not make a logarithm positive

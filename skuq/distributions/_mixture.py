@@ -56,8 +56,8 @@ class Mixture(Distribution):
 
     Notes
     -----
-    The moments follow from the moments of the components. With weights :math:`w_i`, components
-    :math:`F_i` and their scores :math:`c_i`, the CRPS is
+    The moments follow from the moments of the components. With weights :math:`w_i`, components :math:`F_i`
+    and their CRPS :math:`c_i`, the CRPS of the mixture is
 
     .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
 
@@ -65,11 +65,12 @@ class Mixture(Distribution):
     `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
     `Recalibrated` components, each distance takes 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
-    one integral replaces the pairs. For other families, the cdf is integrated between the components'
-    quantiles, in about 100 m passes over the cdf of each component.
+    the second sum is computed as one integral instead of a sum over pairs. For other families, the cdf is
+    integrated between the components' quantiles, which requires about 100 m evaluations of the cdf of each
+    component.
 
-    A quantile is searched between the quantiles of the components, in about ten passes of the cdf. Quantiles
-    at levels that all rows share are cached.
+    A quantile is searched between the quantiles of the components, with about ten evaluations of the cdf.
+    Quantiles at levels that all rows share are cached.
 
     Examples
     --------
@@ -143,7 +144,7 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         center = self.mean()
-        # law of total variance, E var + var E, as one mean square
+        # law of total variance: E var + var E, computed as one mean of squares
         spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
@@ -177,7 +178,7 @@ class Mixture(Distribution):
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # an underflowed level has a score in terms of the logarithms of the members' tails
+        # if the level underflows, its score is computed from the logarithms of the members' tails
         members = np.stack([part._normal_score(y) for part in self.components], axis=1)
         return np.where(np.isinf(score), mixture_score(members, self._w()), score)
 
@@ -220,7 +221,7 @@ class Mixture(Distribution):
         return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
     def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
-        """Return a function for the largest atom not above y; ``at_level`` inverts a component's cdf at y."""
+        """Return a function of y, the largest atom <= y; ``at_level`` inverts a component's cdf."""
         if self.has_density:
             return None
         parts = [
@@ -272,7 +273,7 @@ class Mixture(Distribution):
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)
-        # draw a member by inversion, draw from all members, and select
+        # a member is drawn by inversion for each row; all members are sampled, and the drawn one is selected
         member = (rng.uniform(size=(n, m, 1)) >= np.cumsum(self._w(), axis=1)[:, np.newaxis, :-1]).sum(axis=2)
         draws = np.stack([part._sample(m, rng) for part in self.components])
         return np.asarray(np.take_along_axis(draws, member[np.newaxis], axis=0)[0])

@@ -36,8 +36,8 @@ class Normal(Distribution):
     scale : float or array-like of shape (n,)
         Standard deviation of each row, at least 0; 0 is a point mass at ``loc``.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise.
-        The methods `epistemic` and `aleatoric` require this argument.
+        Standard deviation of the regression function f(x), at most ``scale``. The remaining variance is
+        noise. The methods `epistemic` and `aleatoric` require this argument.
 
     See Also
     --------

@@ -1,6 +1,6 @@
 r"""Moments and CRPS of an increasing, piecewise linear function of a standard normal variable.
 
-With Z standard normal and X = h(Z), the cdf of X is Phi(g(x)), with g the inverse of h. On a piece of g with
+With Z standard normal and X = h(Z), the cdf of X is Phi(g(x)); g is the inverse of h. On a piece of g with
 slope s, X = x_j + (Z - g_j) / s, so that the moments are moments of a truncated Gaussian. In
 
     CRPS(t) = int_-inf^t Phi(g(x))^2 dx + int_t^inf Phi(-g(x))^2 dx
@@ -37,7 +37,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     start = (pieces.knots[anchor] - center) / unit - spread * pieces.values[anchor]
     density = _density(g)
     weighted = np.where(np.isfinite(g), g, 0.0) * density
-    upper = g[:-1] > 0  # the tail in which differences keep precision
+    upper = g[:-1] > 0  # whether the difference of two upper tails is more precise
     inside = np.where(upper, ndtr(-g[:-1]) - ndtr(-g[1:]), ndtr(g[1:]) - ndtr(g[:-1]))
     first = density[:-1] - density[1:]
     second = inside + weighted[:-1] - weighted[1:]

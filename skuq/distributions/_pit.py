@@ -2,8 +2,8 @@ r"""Probability integral transform of observations, for distributions that may h
 
 The PIT of an observation y is F(y) if F is continuous. On an atom, a point of positive probability, F
 jumps from F(y-) to F(y). The randomized PIT [1]_ draws uniformly from this interval and is uniform over
-[0, 1] if the forecast is calibrated. This module uses the expectation over the draws: it spreads a row on an
-atom evenly over [F(y-), F(y)].
+[0, 1] if the forecast is calibrated. This module uses the expectation over the draws: the weight of a row on
+an atom is spread evenly over [F(y-), F(y)].
 
 .. [1] C. Czado, T. Gneiting, L. Held, "Predictive model assessment for count data", Biometrics 65, 2009,
    eq. 1. https://doi.org/10.1111/j.1541-0420.2009.01191.x
@@ -21,13 +21,13 @@ FLOAT32_ROUNDING = 2.0**-22
 """Rounding error of a few operations in single precision, which some models use."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""Largest rounding error, as a share of the interquartile range."""
+"""Upper limit of the rounding error, as a share of the interquartile range."""
 
 PER_ATOM = 8
 """Number of points per row on an atom."""
 
 _WIDER = 8.0
-"""Ratio of two windows: their probabilities are equal at an atom and have this ratio for a density."""
+"""Ratio of two windows; their probabilities have this ratio for a density, and are equal at an atom."""
 
 
 def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:

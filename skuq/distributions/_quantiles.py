@@ -74,7 +74,7 @@ class Quantiles(Distribution):
             raise ValueError(f"`levels` must hold at least two levels, got {p.size}.")
         if v.shape[1] != p.size:
             raise ValueError(f"`values` must have one column per level, {p.size}, got shape {v.shape}.")
-        if (v[:, 1:] < v[:, :-1]).any():  # the comparison is much faster than the sort
+        if (v[:, 1:] < v[:, :-1]).any():  # the comparison takes much less time than the sort
             v.sort(axis=1)
         self._set(levels=p, values=v, epistemic_scale=None)
         if epistemic_scale is not None:
@@ -108,7 +108,8 @@ class Quantiles(Distribution):
         v = (self.values - center[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
-        # uniform pieces and exponential tails, with E X = 1 and E X^2 = 2 in units of the decay length
+        # Pieces are uniform and tails are exponential, with E X = 1 and E X^2 = 2 in units of the decay
+        # length.
         first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
         second = (
             (a * a + a * b + b * b) @ step / 3
@@ -127,7 +128,7 @@ class Quantiles(Distribution):
         return unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
     def _unit(self) -> FloatArray:
-        """Return the width of each row as a unit in which squares neither overflow nor underflow."""
+        """Return the distance between the outermost quantiles, a unit that prevents overflow of squares."""
         width = self.values[:, -1] - self.values[:, 0]
         return np.where(width > 0, width, 1.0)
 
@@ -152,7 +153,7 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
-        """Return the stored level of y, or the middle of the two levels around y, without interpolation.
+        """Return the stored level of y, or the mean of the two stored levels around y.
 
         A comparison of the result, of shape (n,), with `levels` has the same outcome as a comparison of the
         cdf at y. The result is None if a level is not stored.
@@ -160,7 +161,7 @@ class Quantiles(Distribution):
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():
             return None
-        # A quantile below y counts in both comparisons, a quantile at y in the second.
+        # A quantile below y counts in both comparisons, a quantile equal to y only in the second comparison.
         place = np.zeros(len(self), dtype=np.intp)
         for column in self.values.T:
             place += column < y
@@ -179,7 +180,7 @@ class Quantiles(Distribution):
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # the logarithm of an underflowed exponential tail is finite
+        # the logarithm of an exponential tail is finite, even if the tail underflows
         (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
@@ -207,7 +208,8 @@ class Quantiles(Distribution):
         row = np.arange(len(self))
         start, stop = self.values[row, right - 1], self.values[row, right]
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        # rounding must not move the result above the next stored quantile, or below it at its own level
+        # Rounding must not move the result above the next stored quantile. At the level of a stored quantile,
+        # the result is this quantile.
         inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
         return np.where(
             p < self.levels[0],

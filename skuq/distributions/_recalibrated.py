@@ -30,7 +30,7 @@ _ROUNDING = 1e-14
 """Error of a normal score after the map and its inverse, relative to the score or to 1."""
 
 _SCORE_LIMIT = 38.0
-"""Limit of scores whose level has underflowed; the map has the slope of its outermost piece there."""
+"""Value that replaces infinite scores; at this score, the map has the slope of its outermost piece."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,8 +52,8 @@ class Recalibrated(Distribution):
     Notes
     -----
     The transformation is exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``. Levels are
-    kept as normal scores, so that a base with closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and
-    distributions based on them) can be corrected by any factor.
+    stored as normal scores, which do not underflow. A base with closed-form tails (`Normal`, `NormalMixture`,
+    `Quantiles` and distributions based on them) can therefore be made wider or narrower by any factor.
 
     Mean, standard deviation and CRPS have closed forms for a `Normal` base, in O(n log k) for k knots. For
     a `StudentT` base with common df, the CRPS is tabulated once for all rows, at the same cost. For other
@@ -61,7 +61,7 @@ class Recalibrated(Distribution):
     all other bases the integral costs O(n k), and a mixture is integrated over its cdf.
 
     The level map caches the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
-    a fitted model share them. Recalibrating twice composes the maps.
+    a fitted model share them. If a distribution is recalibrated twice, the two maps are composed.
 
     References
     ----------
@@ -100,7 +100,7 @@ class Recalibrated(Distribution):
     def _take(self, rows: IntArray) -> Distribution:
         taken = Recalibrated(self.base[rows], self.level_map)
         if self._standard is not None:
-            taken._set(_standard=self._standard)  # all rows share it
+            taken._set(_standard=self._standard)  # equal for all rows
         return taken
 
     @classmethod
@@ -116,7 +116,7 @@ class Recalibrated(Distribution):
         to_base = self.level_map.pieces.inverse
         if self.base.has_density:
             return self.base._from_normal_score(to_base(score))
-        # rounding alone must not move a level beyond the level of an atom
+        # rounding must not move a level past the level of an atom
         return self.base._from_normal_score(_less_rounding(to_base(_less_rounding(score))))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -180,7 +180,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """The one-row distribution common to all rows, cached because its moments and CRPS are integrals."""
+        """One-row distribution of the common shape; cached, because its moments and CRPS are integrals."""
         form = self.base._standard_form()
         if form is None:
             return None
@@ -208,7 +208,7 @@ class Recalibrated(Distribution):
             if min(lower, upper) <= 1:
                 return np.array([np.inf if upper <= 1 else -np.inf]), np.array([np.inf])
             endless = min(lower, upper) <= 2
-        else:  # an outer slope of 1 keeps the tail of the base, and its infinite standard deviation
+        else:  # with an outer slope of 1, the standard deviation is infinite as in the base
             endless = bool(np.isinf(self.base.std()[0])) and slopes.min() <= 1
         mean, std = super()._moments()
         return mean, np.where(endless, np.inf, std)
@@ -231,7 +231,7 @@ class Recalibrated(Distribution):
         """Tables of a one-row distribution with a normal or Student t base, for Cramér distances."""
         pieces = self.level_map.pieces
         kinks = self.base._from_normal_score(pieces.knots)
-        # density to the right of a knot, and the share of it that is missing on the left
+        # density to the right of each knot; times the factor, it is the jump of the density at the knot
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)

@@ -48,7 +48,8 @@ class RowContainer(ABC, Generic[Selected]):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                "a distribution has no array to share, because its mean and std are computed. Use copy=None."
+                "`copy` must be None or True, because the array of means and standard deviations is always "
+                "new, got False. Use copy=None."
             )
         return np.column_stack([self.mean(), self.std()]).astype(dtype or np.float64, copy=False)
 

@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 
 _MOST_ATOMS = 300
-"""Number of atoms beyond which a step cdf is integrated like a smooth cdf."""
+"""Largest number of atoms of a step cdf that is integrated from atom to atom."""
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -36,8 +36,8 @@ class ScipyDistribution(Distribution):
 
     Notes
     -----
-    Every method calls scipy. The CRPS integrates the quantile function in about 250 scipy calls. For a
-    discrete distribution, the CRPS is a sum over the integers of the support.
+    Every method calls scipy. The CRPS is an integral of the quantile function, with about 250 calls of scipy.
+    For a discrete distribution, the CRPS is a sum over the integers of the support.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # separate, because scipy squares it
+        scale = self._parameters.get("scale", 1.0)  # scipy would square it, with overflow
         shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
@@ -148,7 +148,7 @@ class ScipyDistribution(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
-        # scipy computes 1 - q, which rounds to 1 for small q
+        # scipy computes ppf(1 - q), and 1 - q rounds to 1 for small q
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
         quantile = np.where(reached & (q < 1), quantile - 1, quantile)
@@ -169,7 +169,7 @@ class ScipyDistribution(Distribution):
         return self._discrete
 
     def _landmarks(self) -> FloatArray:
-        """Return quantiles, or all atoms in rows with few atoms, because the cdf is constant between them."""
+        """Return quantiles, or all atoms if a row has few; the cdf is constant between atoms."""
         points = super()._landmarks()
         low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
         few = self._discrete & (high - low <= _MOST_ATOMS)
@@ -179,7 +179,7 @@ class ScipyDistribution(Distribution):
             low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
         )
         width = max(points.shape[1], atoms.shape[1])
-        out = np.repeat(points[:, [-1]], width, axis=1)  # a repeated point gives an empty panel
+        out = np.repeat(points[:, [-1]], width, axis=1)  # repeated points give panels of width 0
         out[:, : points.shape[1]] = points
         out[few] = high[few, np.newaxis]
         out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms

@@ -2,9 +2,9 @@ r"""One-row distributions with a tabulated CRPS, and its expectation over anothe
 
 Let c be the CRPS of a distribution F, X a draw from F, Y and Y' draws from G, and S_G = 1/2 E|Y - Y'|. Then
 
-    E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G,
+    E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G.
 
-so that a distance is the expectation of a function with at least one continuous derivative.
+The distance is therefore the expectation of a function with at least one continuous derivative.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
 _LARGEST, _LIGHT = 1e28, 1e6
-"""Outermost nodes, in units, up to which the expectation exists, and up to which a rule is complete."""
+"""Limits of the outermost node, in units of the spread: for tables, and for light tails."""
 
 _COUNTS = 1e-13
-"""Least product of a node and its weight."""
+"""A node of a rule is left out if its weight times max(|node|, 1) is at most this number."""
 
 _GONE = 40.0
 """Number of decay lengths after which an exponential tail vanishes."""
@@ -64,11 +64,11 @@ class OneRow(SmoothCdf, Protocol):
 class Shape:
     """Distribution of Z, for rows loc + scale (center + unit Z).
 
-    ``center`` and ``unit`` move the middle of Z near 0 and its spread near 1. ``half_difference`` is
-    1/2 E|Z - Z'|. ``make_rule`` returns a rule for expectations over Z, given the number of parts of each
-    cell. ``edges`` are the edges of the undivided cells. The density jumps by ``jumps`` at ``kinks``.
-    ``members`` are the values and weights of a finite Z. ``exact_crps`` is a slower and more accurate table
-    than ``crps``.
+    ``center`` and ``unit`` are chosen such that Z has a middle near 0 and a spread near 1.
+    ``half_difference`` is 1/2 E|Z - Z'|. ``make_rule`` returns a rule for expectations over Z, given the
+    number of parts of each cell. ``edges`` are the edges of the undivided cells. The density jumps by
+    ``jumps`` at ``kinks``. ``members`` are the values and weights of a finite Z. ``exact_crps`` is a slower
+    and more accurate table than ``crps``.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Shape:
     def expected_crps(
         self, over: Shape, refined: int | None, loc: FloatArray, scale: FloatArray
     ) -> FloatArray:
-        """Return the expectation of the CRPS over loc + scale V, shape (n,), by a rule of V or its members.
+        """Return E c(loc + scale V), shape (n,), for the CRPS c of this shape, by a rule or members of V.
 
         The result includes a correction for the error of the undivided rule at jumps of the density.
         """
@@ -119,7 +119,7 @@ class Shape:
         return np.asarray(total)
 
     def nodes(self, refined: int | None) -> Rule:
-        """Return the members if ``refined`` is None, else a rule."""
+        """Return the members if ``refined`` is None, otherwise a rule."""
         if refined is not None:
             return self.rule(refined)
         if self.members is None:
@@ -127,7 +127,7 @@ class Shape:
         return self.members
 
     def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
-        """Return 1/2 E|Z - Z'|, computed by the rule if the error of the rule then cancels in a distance."""
+        """Return 1/2 E|Z - Z'|, computed by the rule if the errors of the rule cancel in the distance."""
         nodes, weights = self.nodes(refined)
         light = max(-nodes[0], nodes[-1]) < _LIGHT
         if refined is None or (light and integrand is not self):
@@ -235,7 +235,7 @@ class StepCrps:
         self.half_difference = float(gaps @ (below * (1 - below))[:-1])
         rises = gaps * self._slopes[1:-1]
         steps = np.concatenate([[0.0], np.cumsum(rises)])
-        # the CRPS at the least value is the mean distance from it minus half the mean difference
+        # the CRPS at the smallest value is the mean distance from this value minus half the mean difference
         self._crps = weights @ (values - values[0]) - self.half_difference + steps
         areas = gaps * (self._crps[:-1] + self._crps[1:]) / 2
         middle = values.size // 2

@@ -16,7 +16,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Largest number of breaks that one sample adds to the integral of a mixture."""
+"""Largest number of breaks that a sample adds to the panels of a mixture's integral."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +106,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """Factor of -scale in the CRPS of y above 0, 1, ..., k members."""
+        """Terms that the CRPS subtracts, in units of the scale, for y above 0 to k members, (k + 1,)."""
         deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])

@@ -24,7 +24,7 @@ from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._numerics.levels import smaller_tail
 
 _NEAR_CAUCHY = 1e-4
-"""Distance of df from 1 within which the closed form of the CRPS loses more than four digits."""
+"""If df is closer to 1, the closed form of the CRPS loses more than four digits."""
 
 _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 """Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
@@ -45,8 +45,9 @@ class StudentT(Distribution):
         Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
         df <= 2. Infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Scale of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise. The methods
-        `epistemic` and `aleatoric` require this argument; both parts have the degrees of freedom ``df``.
+        Scale of the regression function f(x), at most ``scale``. The difference of the squares is the squared
+        scale of the noise. The methods `epistemic` and `aleatoric` require this argument; both parts have the
+        degrees of freedom ``df``.
 
     See Also
     --------
@@ -55,8 +56,8 @@ class StudentT(Distribution):
     Notes
     -----
     The CRPS has the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12, which continues analytically to 1/2 < df < 1. At df = 1 the
-    closed form is 0 times infinity, and the CRPS is integrated numerically. The CRPS is infinite for
+    https://doi.org/10.18637/jss.v090.i12, which is also valid for 1/2 < df < 1 (analytic continuation). At df
+    = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS is infinite for
     df <= 1/2.
 
     Examples
@@ -139,7 +140,7 @@ class StudentT(Distribution):
         return unstandardize(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        z = self._z(y)  # symmetry: one evaluation gives the smaller tail
+        z = self._z(y)  # by symmetry, one evaluation gives the smaller tail
         return np.asarray(np.copysign(ndtri(stdtr(self._shared_df(), -np.abs(z))), z))
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
@@ -151,13 +152,13 @@ class StudentT(Distribution):
         z = stdtrit(df, p)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             far = (p < 1e-100) & (df < 1e5)
-            if far.any():  # older scipy has 50 % error here; larger df are nearly normal
+            if far.any():  # older versions of scipy have an error of 50 % here; larger df are nearly normal
                 x = betaincinv(df / 2, 0.5, 2 * p)
                 z = np.where(far, -np.sqrt(df * (1 - x) / x), z)
-            # every formula above underflows in the farthest tail, which is a power of z
+            # the formulas above underflow in the farthest tail, which is proportional to a power of z
             log_x = 2 / df * (np.log(p) + np.log(df) + betaln(df / 2, 0.5))
             z = np.where(log_x < -30, -np.exp((np.log(df) - log_x) / 2), z)
-        z = np.where(p == 0.5, 0.0, z)  # older scipy has an error of 1e-17 here, and NaN at the ends
+        z = np.where(p == 0.5, 0.0, z)  # older versions of scipy return 1e-17 here, and NaN at the ends
         return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))
 
     @property
@@ -175,7 +176,7 @@ class StudentT(Distribution):
             return self._crps_by_rows(y, integrated)
         df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
         log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
-        # gamma functions of large arguments cancel in the spread of the paper and leave 1 / sqrt(pi)
+        # for large arguments, the ratio of gamma functions in the formula of the paper tends to 1 / sqrt(pi)
         spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
         score = z * (2 * stdtr(df, z) - 1) + (2 * np.exp(log_mean) - spread) / (1 - 1 / df)
         return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * score)

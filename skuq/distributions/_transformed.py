@@ -21,7 +21,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
-"""Level beyond which values are winsorized for the moments, if the mean would be infinite."""
+"""Level at which values are winsorized for the moments, if the mean would otherwise be infinite."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
@@ -53,7 +53,8 @@ class Transformed(Distribution):
         Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. For a model
         fitted to ``log(y)``, it is ``np.exp``. The function must be picklable if the distribution is pickled.
     inverse_func : callable
-        Inverse of ``func``. NaN outside its domain means that the distribution has no mass there.
+        Inverse of ``func``. It may return NaN for values outside the range of ``func``, where the
+        distribution has no mass.
     inverse_derivative : callable, default=None
         Derivative of ``inverse_func``, for the density. If None, numpy functions (log, exp, sqrt, ...) have
         exact derivatives. The derivatives of other functions are computed from central differences of
@@ -66,14 +67,14 @@ class Transformed(Distribution):
 
     Notes
     -----
-    The cdf, the quantiles and the density are exact push-forwards. Mean, standard deviation and CRPS are
-    integrals of the quantile function, with about 250 evaluations of ``func`` per row. If the base is a
-    mixture, these methods integrate the cdf.
+    The cdf, the quantiles and the density are computed exactly from the base. Mean, standard deviation and
+    CRPS are integrals of the quantile function, with about 250 evaluations of ``func`` per row. If the base
+    is a mixture, these methods integrate the cdf.
 
     The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of its tail at
-    levels such as 1e-30, which data cannot identify. For such rows, mean, standard deviation and CRPS come
-    from the distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the density
-    are exact.
+    levels such as 1e-30, which cannot be estimated from data. For such rows, mean, standard deviation and
+    CRPS come from the distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the
+    density are exact.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class Transformed(Distribution):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
-        if not (low != high).any():  # point masses: compare with values slightly above
+        if not (low != high).any():  # for point masses, compare with slightly larger values
             low, high = _apply(func, base.median(), "func"), _beside(func, base.median())
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:

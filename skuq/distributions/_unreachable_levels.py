@@ -19,7 +19,7 @@ LevelKind = Literal["level", "row", "coverage", "set"]
 
 @dataclass(frozen=True)
 class UnreachableLevel:
-    """A level without a finite quantile, and the least weight of calibration rows that makes it finite."""
+    """A level without a finite quantile, and the smallest weight of calibration rows that would give one."""
 
     needed: float
     message: str
@@ -32,7 +32,7 @@ def unreachable_level(
     calibration_weight: float,
     test_weight: float,
 ) -> UnreachableLevel | None:
-    """Return the most extreme level without a finite quantile and the rows that it needs, or None.
+    """Return the most extreme level without a finite quantile, with the rows that it requires, or None.
 
     ``requested`` holds the levels or coverages of the user, and ``score_levels`` the corresponding quantile
     levels of the scores. The weights are the weight of all calibration rows and of the predicted row.
@@ -62,7 +62,7 @@ def unreachable_level(
 
 
 def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
-    """Return the level that needs the most calibration rows, or None."""
+    """Return the level that requires the most calibration rows, or None."""
     present = [level for level in found if level is not None]
     return max(present, key=lambda level: level.needed, default=None)
 

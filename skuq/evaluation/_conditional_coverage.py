@@ -92,7 +92,7 @@ def conditional_coverage_estimate(
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference of the coverage from nominal.
+        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int for reproducible output across calls.
 
@@ -127,10 +127,11 @@ def conditional_coverage_estimate(
         L_1 &= \frac1n \sum_i \operatorname{sign}(h_i - c) (Z_i - c)
 
     If h is the true conditional coverage p, the two errors estimate the means of :math:`(p - c)^2` and
-    :math:`|p - c|`. For any other h they are smaller in expectation. The parts replace h by
-    :math:`\max(h, c)` and :math:`\min(h, c)`. The standard error of the mean of the n terms does not include
-    the variation between sets of folds. If all training labels of a fold are equal, h is this label. The
-    cost is one fit of the classifier per fold, about 0.3 s in all for 2000 rows of one feature.
+    :math:`|p - c|`. For any other h, the errors are smaller in expectation. ``over_coverage`` is the error
+    with :math:`\max(h, c)` instead of h, and ``under_coverage`` is the error with :math:`\min(h, c)`. The
+    standard error is the standard error of the mean of the n terms. It does not include the variation between
+    different choices of folds. If all training labels of a fold are equal, h is this label. The cost is one
+    fit of the classifier per fold, about 0.3 s for all folds with 2000 rows and one feature.
 
     References
     ----------

@@ -38,7 +38,7 @@ class MetricAgreement:
     tau : DataFrame of shape (n_metrics, n_metrics)
         Kendall's tau of each pair of metrics, from -1 (opposite orders) to 1 (same order).
     p_value : DataFrame of shape (n_metrics, n_metrics)
-        P-value of the permutation test of each pair, two-sided.
+        Two-sided p-value of the permutation test of each pair.
     n_reports : int
         Number of models or data sets.
     n_permutations : int
@@ -74,7 +74,7 @@ def metric_agreement(
     n_permutations: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> MetricAgreement:
-    r"""Return how far metrics agree on the order of models or data sets.
+    r"""Return rank correlations between metrics, which show whether they order models or data sets alike.
 
     The result has Kendall's tau for each pair of metrics, with a permutation test. Every metric is oriented
     such that larger ranks are better. A tau of 1 means the same order from worst to best, and a tau of -1
@@ -93,7 +93,7 @@ def metric_agreement(
         whose direction is known from the report, or from a column name that is an abbreviation of a metric of
         skuq, such as "crps".
     n_permutations : int, default=1000
-        Number of random permutations. If there are no more than this number of possible permutations, all are
+        Number of random permutations. If the number of possible permutations is not larger, all of them are
         evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
@@ -132,8 +132,9 @@ def metric_agreement(
     reports, only an absolute tau of about 0.5 has a p-value below 0.05. The p-values are not corrected for
     the number of pairs.
 
-    The test assumes independent rows. Settings of one model are not independent. Over data sets, metrics in
-    the units of y agree because they all rank the noise of the sets.
+    The test assumes independent rows. Several parameter settings of one model are not independent. If the
+    rows are data sets, metrics in the units of y agree, because all of them are larger for data sets with
+    more noise.
 
     The cost is O(n_reports² n_metrics) time for each permutation.
 
@@ -316,8 +317,9 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
         extreme += np.abs(own @ signs(ranks[:, order]).T) >= np.abs(concordance)
         n_orders += 1
     p_value = extreme / n_orders if exact else (1 + extreme) / (1 + n_orders)
-    # a pair has two random p-values, one for each permuted metric; both halves get the first
+    # a pair of metrics has two random p-values, one for each permuted metric; both halves of the matrix get
+    # the first
     upper = np.triu(p_value)
-    # the root of the product, so that tau of equal orders is exactly 1
+    # one root of the product instead of two roots, so that tau of equal orders is exactly 1
     tau = concordance / np.sqrt(np.outer(untied, untied))
     return tau, upper + np.triu(p_value, 1).T, n_orders

@@ -1,4 +1,4 @@
-"""Evaluation of one metric on many reweighted versions of the same rows, in bounded memory.
+"""Evaluation of one metric for many sets of weights of the same rows, in bounded memory.
 
 Weights are repetitions of rows. A bootstrap sample, a left-out block and a swap of models are therefore sets
 of weights, and every metric can be resampled. Functions of means per row need only a matrix product.
@@ -51,7 +51,7 @@ variance of 1000 resamples has a relative error of 4 %.
 """
 
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
-"""Blocks left out in turn to estimate an acceleration; few of many rows, where the acceleration is near 0."""
+"""Numbers of blocks that are left out in turn to estimate an acceleration, for few and for many rows."""
 
 
 class Rows:
@@ -111,7 +111,8 @@ class RowsOfClasses(Rows):
 class Evaluation:
     """Metric of one forecast for any weights of its rows.
 
-    `picked_options` reduces options that are a forecast of all rows, such as a reference, to these rows.
+    An option that is a forecast of all rows, such as a reference, is reduced to these rows by
+    `picked_options`.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each of c cells if the columns indicate cells, otherwise None.
+        """Share of the rows in each of c cells if the columns are indicators of cells, otherwise None.
 
         The counts of a resample are then multinomial, without a draw of rows.
         """
@@ -154,7 +155,7 @@ class Evaluation:
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
         share = np.asarray(weight @ columns)
-        # Shares must add up to 1, but another order of summation may round the sum of weights down.
+        # Shares must add up to 1, but the sum of weights may be rounded down in another order of summation.
         return np.asarray(share / share.sum())
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
@@ -389,9 +390,9 @@ class RowWeights:
 
 
 def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
-    """Yield the number of repetitions of each row that change sides, with probability 1/2 each, shape (b, n).
+    """Yield how many repetitions of each row the models swap, with probability 1/2 each, shape (b, n).
 
-    The fractional part of a weight changes sides as one repetition.
+    The fractional part of a weight is swapped as one repetition.
     """
     n, weight = len(rows), rows.weight
     generator = fast_generator(rng)
@@ -417,7 +418,7 @@ def block_sizes(total: int, n: int) -> Iterator[int]:
 
 
 def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
-    """Return sum u^3 / (6 (sum u^2)^1.5), with u the mean minus each leave-out value."""
+    """Return sum u^3 / (6 (sum u^2)^1.5); u is the mean of the values minus each value without a block."""
     if not np.isfinite(values).all():
         return 0.0
     influence = (weight @ values) / weight.sum() - values

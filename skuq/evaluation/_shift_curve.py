@@ -45,16 +45,16 @@ class Tilt:
     """Covariate shift by weights that grow exponentially along a direction of the features.
 
     The shift makes rows with large values along the direction more frequent. The distribution of the targets
-    given the features stays the same. Row i has the weight ``exp(severity * z_i)`` for a column or direction
-    z, proportional to the density ratio of shifted and unshifted rows. The rows are observed rows, without
-    resampling.
+    given the features stays the same. Row i has the weight ``exp(severity * z_i)``, in which z is a column or
+    a weighted sum of columns. The weight is proportional to the density ratio of shifted and unshifted rows.
+    Rows are weighted and not resampled.
 
     Parameters
     ----------
     direction : int, str or array-like of shape (n_features,)
-        Position or name of a column, or a coefficient for each column, whose weighted sum is z. The mean of a
-        normal z of variance 1 moves by `severity`. Standardize columns of other units, or divide the
-        severities by their standard deviation.
+        Position or name of a column, or a coefficient for each column, whose weighted sum is z. If z is
+        normal with variance 1, its mean is shifted by `severity`. Standardize z if its variance is not 1, or
+        divide the severities by its standard deviation.
 
     See Also
     --------
@@ -178,7 +178,8 @@ def shift_curve(
     -------
     scores : dict of str to ndarray of shape (n_severities, n_folds)
         Scores by name of the scorer. A `Tilt` adds "effective_rows", the effective number of weighted rows
-        ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with less than about 50 effective rows are noise.
+        ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with fewer than about 50 effective rows are too
+        imprecise to use.
 
     Raises
     ------
@@ -262,7 +263,7 @@ def _splitter(cv: Any, estimator: Any) -> Any:
 
 
 def _no_score(estimator: Any, X: Any, y: Any) -> float:
-    """Return 0 as a scorer for cross-validation that only fits."""
+    """Return 0; this scorer serves a cross-validation whose scores are not used."""
     return 0.0
 
 

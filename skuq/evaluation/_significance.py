@@ -22,7 +22,7 @@ TIE = 1e-10
 """Relative difference below which values are equal, because rounding must not decide a test."""
 
 MAX_BIAS = 1.0
-"""Largest z_0, because the theory assumes a small z_0 and a larger one would exclude most resamples."""
+"""Largest bias correction z_0; the theory assumes a small z_0, and a large one excludes most resamples."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class BootstrapInterval:
     standard_error : float
         Standard deviation of the metric over the resamples.
     confidence : float
-        Nominal probability that the interval covers the metric of unlimited data.
+        Nominal probability that the interval contains the value of the metric for unlimited data.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class PermutationTest:
     difference : float
         Metric of the first model minus the metric of the second model.
     p_value : float
-        Probability of a difference at least as large between equally good models.
+        Probability that the difference between equally good models is at least as large as the observed one.
     values : tuple of float
         Metric of each model.
     n_permutations : int
@@ -111,7 +111,7 @@ def bootstrap_interval(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target, in any form that the metric takes.
+        Forecast of every target, in any form that the metric accepts.
     metric : str or callable
         A metric of skuq by abbreviation, scorer name or function, or your own
         ``metric(y_true, y_pred, *, sample_weight=None, **options) -> float``. Weights must be numbers of
@@ -150,16 +150,16 @@ def bootstrap_interval(
     calibration curve and all other metrics leave out at most 200 random blocks. Metrics that draw random
     numbers have an acceleration of 0.
 
-    Calibration errors grow if rows repeat. The BCa interval corrects this bias; the quantiles of the
-    resamples do not. If nearly all resamples lie on one side of the value, no bootstrap is valid. An example
-    is the calibration error of a calibrated forecast. The function then limits :math:`z_0` to 1 and extends
-    the interval to the value. Compare such a value with the value of a calibrated forecast, which
-    `uncertainty_report` returns.
+    Resamples contain repeated rows, which increase calibration errors. The BCa interval corrects this bias,
+    but "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap
+    interval is valid. An example is the calibration error of a calibrated forecast. The function then limits
+    :math:`z_0` to 1, and it extends the interval so that it contains the value. Compare such a value with the
+    value of a calibrated forecast, which `uncertainty_report` returns.
 
     For more than 50 000 rows without weights, the function draws 25 000 to 50 000 random groups of rows of
-    about equal size. The groups change the standard error of independent rows by less than 1 %. The
-    uncertainty from 1000 resamples is 2 %. For metrics of the calibration curve and forecasts with a density,
-    the function draws the multinomial counts of targets between the levels.
+    about equal size. Because of the groups, the standard error changes by less than 1 %. For comparison, the
+    standard error from 1000 resamples has a relative uncertainty of 2 %. For metrics of the calibration curve
+    and forecasts with a density, the function draws the multinomial counts of targets between the levels.
 
     Functions of means per row cost one pass over the rows, and per resample one product with the weights of
     rows or groups. Counts cost one draw per resample. Other metrics cost one evaluation per resample. The
@@ -278,10 +278,10 @@ def paired_permutation_test(
     -----
     .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
 
-    The test counts ties, so that it keeps its level for discrete metrics. The package UQ360 does not count
-    ties. For functions of means per row, a swap is a sign flip of row differences and costs O(n). Other
-    metrics cost two evaluations per swap. The memory is O(n). For forecasts with atoms, the calibration curve
-    at k levels needs up to O(n k).
+    Differences equal to the observed difference are counted, so that the test is valid for discrete metrics.
+    The package UQ360 does not count them. If the metric is a function of means per row, a swap changes the
+    sign of differences per row and costs O(n). Other metrics cost two evaluations per swap. The memory is
+    O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k).
 
     References
     ----------
@@ -321,7 +321,7 @@ def paired_permutation_test(
 
 
 def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
-    """Return all swaps of few repetitions, shape (2^total, n), or None if swaps must be random."""
+    """Return all swaps, shape (2^total, n), or None if there are too many, so that swaps must be random."""
     total = round(rows.total)
     whole = np.round(rows.repetitions).astype(int)
     if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_permutations):
@@ -362,7 +362,7 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
     """Return the number of differences at least as extreme as the observed one, including ties.
 
-    An undefined difference, infinity minus infinity, counts as extreme, which keeps the test conservative.
+    An undefined difference (infinity minus infinity) counts as extreme, so the test remains conservative.
     """
     slack = TIE * scale
     if alternative == "two-sided":

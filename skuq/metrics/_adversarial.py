@@ -18,10 +18,10 @@ from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""Upper limit of numpy's multivariate hypergeometric draws."""
+"""numpy draws from the multivariate hypergeometric distribution only below this number of rows."""
 
 ROWS_PER_COUNT = 50
-"""Rows per count up to which numpy draws row by row faster than it draws counts."""
+"""Number of rows per count up to which numpy's method "count" is faster than "marginals"."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -119,9 +119,10 @@ def adversarial_group_calibration_curve(
 
     Notes
     -----
-    The error of a group depends only on the number of rows that each level covers first. The counts of a
-    random group are multivariate hypergeometric, or multinomial with replacement. After one pass over the
-    rows, a group therefore costs one draw of k + 1 counts for k levels, for any n.
+    The error of a group depends only on the number of its rows that each level is the first to cover. In a
+    random group, these numbers have a multivariate hypergeometric distribution, or, with replacement, a
+    multinomial distribution. After one pass over the rows, each group therefore requires one draw of k + 1
+    numbers for k levels. Its cost does not depend on n.
 
     References
     ----------
@@ -180,7 +181,7 @@ class Groups:
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
         n = counts.sum()
-        # A group cannot be larger than the number of rounded rows.
+        # A group cannot have more rows than there are after rounding.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
         return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
@@ -251,8 +252,8 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return the number of rows that each of k levels covers first, and the number that no level covers."""
-    # The total stays exact, because the running sums are rounded and not their differences.
+    """Return how many rows each of k levels is the first to cover, and how many rows no level covers."""
+    # Running sums are rounded instead of their differences, so that the total is exact.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
@@ -260,10 +261,11 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Draw random groups; return how many rows each level covers first, shape (trials, groups, k)."""
+    """Return how many rows of random groups each level is the first to cover, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # Both methods are exact. The cost of "count" grows with the rows, of "marginals" with the counts.
+    # Both methods are exact. The time of "count" grows with the number of rows, the time of "marginals" with
+    # the number of counts.
     method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
     flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))

@@ -73,8 +73,8 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Observe the share of targets that are not above the quantile at level p, or inside the central
-        interval of coverage p.
+        Observed share at level p: targets that are not above the quantile at level p, or targets inside the
+        central interval of coverage p.
 
     Returns
     -------
@@ -90,9 +90,10 @@ def regression_calibration_curve(
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    An atom is a value of positive probability. A target on an atom is distributed evenly over the levels from
-    :math:`F(y-)` to :math:`F(y)`, which is the expectation of the randomized PIT [3]_. The curve of an exact
-    forecast is then the diagonal. Target and atom may differ by the rounding of single precision.
+    An atom is a value of positive probability. The weight of a target on an atom is distributed evenly over
+    the levels from :math:`F(y-)` to :math:`F(y)`. This is the expectation of the randomized PIT [3]_, with
+    which the curve of an exact forecast is the diagonal. A target counts as being on an atom if the two
+    differ only by the rounding of single precision.
 
     The time is O(n) for up to some hundreds of levels and O(n log k) for more levels, the memory is O(n).
     Distributions with atoms need up to O(n k) time and memory.
@@ -148,7 +149,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the record fields of a metric that is a function of the calibration curve.
+    """Return fields of the record of a metric that is a function of the calibration curve.
 
     ``error(levels, observed, **options)`` takes curves of shape (..., k), and
     ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,
@@ -316,9 +317,9 @@ def root_mean_squared_calibration_error(
     r"""Return the root mean squared calibration error (RMSCE), a distance from the diagonal.
 
     The smaller the better, minimum is zero. The error measures the distance of the calibration curve from the
-    diagonal. Compared with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric
-    is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated on
-    average, and its value is better than the value of a useful, slightly miscalibrated model (see the
+    diagonal. Large gaps at few levels have more influence than in `mean_absolute_calibration_error`. The
+    metric is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated
+    on average, and its value is better than the value of a useful, slightly miscalibrated model (see the
     example). Select by `crps_loss`.
 
     Parameters

@@ -28,10 +28,11 @@ _STEP = 1 << 10
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bin of each row, and the fractions of rows that several bins share.
+    """Bin of each row, and the fractions of rows that are divided between bins.
 
     ``row_bin`` of shape (n,) is `n_bins` for rows in ``parts``. It is empty if all rows are in ``parts``. A
-    part has rows (an array or a slice), a bin, and the fraction of these rows in the bin.
+    part consists of rows (an array or a slice), a bin, and the fraction of these rows that belongs to the
+    bin.
     """
 
     n_bins: int
@@ -69,7 +70,7 @@ class Bins:
         return total[:, :-1]
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        """Return the weight of the rows at each of k places in each bin, shape (n_bins, k)."""
+        """Return the weight of the rows with each of k values of ``place`` in each bin, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
         for rows in self._blocks():
@@ -114,8 +115,9 @@ def _pieces(rows: Any) -> list[Any]:
 class Binning:
     """Bins of rows by a key, for repeated calls with different weights.
 
-    Sorted keys make the bins slices, and sums over slices cost least. The strategy "quantile" makes bins of
-    equal total weight, "uniform" bins of equal width between the smallest and largest key with weight.
+    If the keys are sorted, the bins are slices, and sums over slices are fastest. The strategy "quantile"
+    makes bins of equal total weight, "uniform" bins of equal width between the smallest and largest key with
+    weight.
     """
 
     def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
@@ -138,7 +140,8 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge belongs to the upper bin; the margin keeps the key there after rounding.
+        # A key on an edge belongs to the upper bin. Because of the margin, rounding does not move it to the
+        # lower bin.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
@@ -174,7 +177,7 @@ class Binning:
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            if first < done:  # an earlier edge cut this segment and assigned all its shares
+            if first < done:  # an earlier edge cuts this segment, and its rows are already assigned
                 continue
             parts.append((slice(done, first), place, 1.0))
             begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
@@ -210,7 +213,7 @@ def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | 
 
 
 class CumulativeWeight:
-    """Sum of the weights of the first rows, computed only for the requested rows."""
+    """Cumulative weights of rows, computed only at the requested rows."""
 
     def __init__(self, weight: FloatArray) -> None:
         self._weight = weight
@@ -223,14 +226,14 @@ class CumulativeWeight:
         return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
 
     def row_at(self, edge: float) -> int:
-        """Return the row whose weight contains a value, or begins at the value."""
+        """Return the row whose segment of the cumulative weight contains ``edge`` or begins at ``edge``."""
         block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
         ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
         return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first of n places at which a condition is true, or n; slices grow by a factor of 4."""
+    """Return the first index at which a condition is true, or n; each searched slice is 4 times as long."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))
@@ -241,7 +244,7 @@ def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
 
 
 def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
-    """Return the first row and the stop of the group of equal keys around a row."""
+    """Return start and stop of the group of equal keys that contains a row."""
 
     def differ(rows: slice) -> BoolArray:
         """Return whether each key after the row differs from its predecessor."""

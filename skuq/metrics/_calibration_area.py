@@ -15,7 +15,7 @@ from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed
 from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
-"""Distance of levels below which a ramp is a jump, because rounding would dominate its slope."""
+"""Length below which a ramp counts as a jump, because rounding errors would dominate its slope."""
 
 
 def check_area(*, kind: str = "quantile", levels: int | ArrayLike | None = None) -> FloatArray | None:
@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral over p of |share of entry levels up to p - p|, as a function of weights."""
+    """Return the integral over p of |p - share of entry levels <= p|, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -81,9 +81,10 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the same integral if ramps between two levels cover some targets gradually.
+    """Return the area if some targets are covered gradually, as a function of weights.
 
-    The share of targets is linear between the ends of ramps and jumps at targets without a ramp.
+    A target on an atom has a ramp: its covered share rises linearly from 0 to 1 between two levels. The
+    covered share of any other target jumps from 0 to 1 at one level.
     """
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
@@ -112,7 +113,7 @@ def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
 
 
 def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the area between the diagonal and the line through the points; the two may cross."""
+    """Return the area between the diagonal and the line through the points, which may cross the diagonal."""
     gap, width = observed - levels, np.diff(levels)
     left, right = gap[:-1], gap[1:]
     size = np.abs(left) + np.abs(right)

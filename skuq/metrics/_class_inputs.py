@@ -94,8 +94,8 @@ def check_labels(
     known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
     if labels is None and len(known) != n_classes:
         raise ValueError(
-            f"`labels` must name the class of each of the {n_classes} columns if `y_true` lacks some "
-            f"classes, got None and {len(known)} classes. Pass `labels=estimator.classes_`."
+            f"`labels` must contain the classes of all {n_classes} columns if `y_true` lacks some "
+            f"classes, got None and a `y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
         )
     if known.shape != (n_classes,):
         raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")
@@ -132,7 +132,7 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the type of the labels: pandas does not match labels of different types, and 1 is not True."""
+    """Return the type of the labels in words; pandas does not match labels of different types."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"
     return _KINDS.get(labels.dtype.kind, "objects")
@@ -155,5 +155,5 @@ def is_in_set(codes: IntArray, sets: BoolArray) -> FloatArray:
 
 def draw_codes(proba: ClassForecast, rng: np.random.RandomState) -> IntArray:
     mass = np.cumsum(proba, axis=1, dtype=np.float64)
-    # relative to the last sum, so that rounding leaves no gap above it
+    # The numbers are scaled to the last sum, because rounding may make the sum smaller or larger than 1.
     return np.asarray((rng.random_sample((len(proba), 1)) * mass[:, -1:] >= mass[:, :-1]).sum(axis=1))

@@ -181,7 +181,7 @@ def conditional_coverage_error(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the conditional coverage error, the mean distance of the coverage at X from nominal (ERT).
+    r"""Return the conditional coverage error (ERT), the mean distance of the coverage at X from nominal.
 
     The smaller the better, the minimum is zero in expectation. The coverage at X is estimated by a
     classifier. The error shows whether the intervals have their nominal coverage everywhere in X, or whether
@@ -212,7 +212,7 @@ def conditional_coverage_error(
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference of the coverage from nominal.
+        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int to compare models on the same folds, and
         for reproducible output across calls.
@@ -220,8 +220,8 @@ def conditional_coverage_error(
     Returns
     -------
     error : float
-        At most ``max(coverage, 1 - coverage) ** 2``, or without the square for "l1". The estimate for
-        nominal coverage everywhere is 0, or slightly negative if the classifier finds no pattern.
+        At most ``max(coverage, 1 - coverage) ** 2``, or without the square for "l1". If the coverage is
+        nominal everywhere, the error is about 0. It may be slightly negative.
 
     Raises
     ------

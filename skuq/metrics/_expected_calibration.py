@@ -28,7 +28,7 @@ def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tu
 
 
 def _edge_tolerance(proba: ClassForecast) -> float:
-    """Return the rounding error of a probability on an edge, because float32's 0.6 is above 0.6."""
+    """Return the rounding error of a probability on an edge; 0.6 in float32 is larger than in float64."""
     return max(ROUNDING, mass_tolerance(proba))
 
 
@@ -48,8 +48,8 @@ def _binned_error(confidence: FloatArray, hit: FloatArray, bins: Bins, norm: str
     total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
-        # The squared difference exceeds its expectation by the variance of the label mean. One label gives no
-        # estimate of this variance, so its bin does not count (Kumar et al. 2019).
+        # The squared difference exceeds its expectation by the variance of the label mean. A bin with one
+        # label gives no estimate of this variance and is left out (Kumar et al. 2019).
         several = total > 1
         gap[several] -= (share * (1 - share))[several] / (total[several] - 1)
         gap[~several] = 0.0
@@ -232,8 +232,8 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table is for the most probable class of each row, or for one class. The number
-    of classes is arbitrary.
+    summarizes the table. The table is for the most probable class of each row, or for one class. There may be
+    any number of classes.
 
     Parameters
     ----------

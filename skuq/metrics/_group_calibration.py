@@ -120,12 +120,12 @@ def expected_normalized_calibration_error(
         Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal total weight as in [1]_, or bins of equal width from the smallest to the largest sigma
-        as in the package netcal, without empty bins. Two bins of equal weight share the rows of equal sigma
-        on their edge in proportion, so that the order of rows has no effect. Sigmas that agree to nine
-        digits are equal. A constant sigma gives one bin. The default differs from the default of
-        `uncertainty_calibration_error`, because the papers differ. Levi et al. [1]_ average the relative gaps
-        of the bins with equal weights, so each bin needs enough rows. Laves et al. (2020) divide the range of
-        the predicted uncertainty.
+        as in the package netcal, without empty bins. If rows of equal sigma lie on the edge of two bins of
+        equal weight, each of these rows counts in part in both bins, so that the order of rows has no effect.
+        Sigmas that agree to nine digits count as equal. A constant sigma gives one bin. The default is not
+        the default of `uncertainty_calibration_error`, because the papers differ. Levi et al. [1]_ average
+        the relative gaps of the bins with equal weights, so each bin needs enough rows. Laves et al. (2020)
+        divide the range of the predicted uncertainty into bins of equal width.
 
     Returns
     -------
@@ -242,9 +242,8 @@ def uncertainty_calibration_error(
         range of the predicted uncertainty and weight each bin by its number of rows. Levi et al. (2022) form
         bins of equal size.
     on : {"variance", "std"}, default="variance"
-        Quantity whose range is divided into bins of equal width, without effect on bins of equal weight. The
-        default follows netcal, because UCE compares variances with squared errors. ENCE is defined by
-        standard deviations.
+        Quantity whose range is divided into bins of equal width. It has no effect on bins of equal weight.
+        The default is "variance" as in netcal, because UCE compares variances with squared errors.
 
     Returns
     -------
@@ -309,7 +308,7 @@ class Squares:
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return variance and squared error of some rows, infinite for values far above most others."""
+        """Return variance and squared error of some rows; squares that overflow in the units are infinite."""
         with np.errstate(over="ignore"):
             return np.square(self.std[rows]), np.square(self.error[rows])
 
@@ -318,14 +317,14 @@ class Squares:
 
     @staticmethod
     def bins_variance(strategy: str, on: str) -> bool:
-        """Return whether to bin by the variance; bins of equal weight need only the order."""
+        """Return whether to bin by the variance; bins of equal weight are the same by standard deviation."""
         return on == "variance" and strategy == "uniform"
 
     def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return the means of the columns in squares of the larger unit, and this unit."""
+        """Return the means of the columns in squares of the larger of the two units, and the larger unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

@@ -78,7 +78,7 @@ def nmpiw_of_means(
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return the unit of the widths, the spread of the targets or a number, as a function of weights."""
+    """Return the divisor of the widths as a function of weights: the spread of the targets, or a number."""
     if not isinstance(norm, str):
         if y_train is not None:
             raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
@@ -101,7 +101,7 @@ class TargetRange:
 
     @cached_property
     def _ends(self) -> tuple[IntArray, IntArray]:
-        """Rows of the smallest and of the largest targets, extreme targets first."""
+        """Rows of the smallest and rows of the largest targets, each with the most extreme target first."""
         k = min(_ENDS, self.y.size)
         low = np.argpartition(self.y, k - 1)[:k]
         high = np.argpartition(self.y, -k)[-k:]
@@ -111,7 +111,7 @@ class TargetRange:
         if weight is None or weight.min() > 0:
             return float(self.y.max() - self.y.min())
         low, high = (rows[weight[rows] > 0] for rows in self._ends)
-        if low.size and high.size:  # nearly always: a resample leaves out a row with probability 1/e
+        if low.size and high.size:  # nearly always: a given row is left out with probability 1/e
             return float(self.y[high[0]] - self.y[low[0]])
         return TargetRange(self.y[weight > 0])(None)
 
@@ -149,9 +149,9 @@ def normalized_mean_interval_width(
 ) -> float:
     r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
 
-    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. The unit
-    makes data sets comparable. The metric is not proper: intervals of no width are narrowest and never
-    contain a target (see the example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. Relative
+    widths can be compared between data sets. The metric is not proper: intervals of no width are narrowest
+    and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def normalized_mean_interval_width(
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
-        ``norm="std"`` give the width of [3]_. Make the scorer with
-        ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the test fold changes from fold
-        to fold.
+        ``norm="std"`` give the width of [3]_. For cross-validation, pass
+        ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the test targets changes from
+        fold to fold.
 
     Returns
     -------
@@ -313,8 +313,8 @@ def coverage_width_loss(
         Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
         The formula of [1]_, or minus the score of the package MAPIE. The score of MAPIE penalizes a coverage
-        above nominal like a coverage below nominal. The value of "mapie" is at best -1, and `eta` has another
-        meaning.
+        above nominal as much as a coverage below nominal. The best value of "mapie" is -1. Its `eta` is the
+        factor of a squared difference (see Notes).
 
     Returns
     -------

@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 BinIndex = NDArray[np.integer[Any]]
-"""Bin or count of each row, in a small integer type that takes less memory and time."""
+"""Bin or count of each row, in a small integer type that saves memory and time."""
 
 BLOCK = 1 << 15
 """Number of rows per block, whose intermediate results fit into the processor's cache."""
@@ -56,11 +56,11 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return the number of increasing thresholds below each value, or not above it (``side="right"``).
+    """Return how many increasing thresholds are below each value; ``side="right"`` counts equal ones, too.
 
     The result equals ``np.searchsorted(thresholds, values, side)``, in a smaller integer type if faster.
     """
-    # Infinite thresholds leave no finite width for the table; finite values lie strictly between them.
+    # The table needs finite thresholds. All finite values lie strictly between the infinite thresholds.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         below_all = int(np.count_nonzero(thresholds == -np.inf))
@@ -96,7 +96,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
     if thresholds.size > CELLS:
         return None
     low = thresholds[0]
-    with np.errstate(all="ignore"):  # thresholds may be equal, too close to each other or too far apart
+    with np.errstate(all="ignore"):  # the width of a cell may underflow or overflow
         factor = (CELLS - 1) / (thresholds[-1] - low)
     if not np.isfinite(factor):
         return None

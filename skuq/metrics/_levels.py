@@ -1,9 +1,9 @@
 """Levels at which quantiles and central intervals cover their targets.
 
-A quantile covers a target (is not below the target) at all levels from the PIT on. A central interval covers
-a target at all coverages from |2 PIT - 1| on. Location-scale families need no cdf, because standardized
-targets are compared with standard quantiles. A target on an atom is covered gradually: its PIT is uniform on
-[F(y-), F(y)].
+A quantile covers a target if it is not below the target. Quantiles of all levels p >= PIT cover the target,
+and so do central intervals of all coverages c >= |2 PIT - 1|. Location-scale families need no cdf, because
+standardized targets are compared with standard quantiles. A target on an atom is covered gradually: its PIT
+is uniform on [F(y-), F(y)].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Part of each row's weight that is covered at a constant rate between two levels; shapes (n,)."""
+    """Share of each row that becomes covered linearly between levels ``start`` and ``stop``; shapes (n,)."""
 
     start: FloatArray
     stop: FloatArray
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return the levels at which each target is covered; two parts only for atoms."""
+    """Return the levels at which each target is covered, in two parts if an atom contains the median."""
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
@@ -80,7 +80,8 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
         lower, upper = central_bounds(form[2], levels)
         if np.array_equal(lower, -upper):  # a symmetric interval needs one comparison with |z|
             return count_below(upper, np.abs(place, out=place), "left")
-    # Lower bounds fall with the level and are counted in reverse. The larger of the two levels covers.
+    # Lower bounds fall as the level rises, so they are counted in reverse. The interval covers the target
+    # from the larger of the two levels on.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
@@ -94,7 +95,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return the covered weight per bin and increasing level, shape (bins, k), as a function of bins."""
+    """Return a function of bins: the covered weight in each bin at each increasing level, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -103,7 +104,7 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return the part of each row that each increasing level covers first, sparse of shape (n, k + 1).
+    """Return the part of each row that each increasing level is the first to cover, sparse, shape (n, k + 1).
 
     Rows sum to 1, and the last column is the part that no level covers. Calibration curve metrics are
     functions of the column means, so that new weights need one product and no new curve.
@@ -117,13 +118,14 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
 
 
 def _entry_rows(part: Entry, levels: FloatArray) -> Any:
-    """Return the part of each entry that each level covers first, shape (n, k + 1)."""
+    """Return the part of each entry that each level is the first to cover, shape (n, k + 1)."""
     # Only the levels from start to stop are stored, because other levels cover no additional part.
     n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
     first = np.searchsorted(levels, part.start - ROUNDING)
     count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
     row = np.repeat(np.arange(n), count)
-    # The levels of a row are first, first + 1, ...: its running index minus the index of its first entry.
+    # The level indices of a row are first, first + 1, and so on. The subtraction lets the running index start
+    # at `first` in each row.
     level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
     each = Entry(*(numbers[row] for numbers in part))
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
@@ -147,7 +149,7 @@ def observed_proportions(
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the calibration curve of sorted uniform numbers at the levels."""
+    """Return the calibration curve at the levels, for sorted uniform entry levels."""
     return np.searchsorted(entry, levels, side="right") / entry.size
 
 

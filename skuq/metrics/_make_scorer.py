@@ -265,7 +265,7 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
             f"{' and '.join(map(repr, spec.one_of))}, got {' and '.join(map(repr, given)) or 'neither'}."
         )
     if spec.check is not None:
-        # Drawing from the user's generator would change it.
+        # Draws from the user's generator would change its state.
         seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
         spec.check(**{**options, **seed})
 

@@ -226,7 +226,7 @@ def set_error_of_mean(
     needs="proba",
     proper=False,
     small_sample=True,
-    source="Kompa et al. 2021, section 3.2, less the probability of the sets",
+    source="Kompa et al. 2021, section 3.2, minus the probability of the sets",
     meaning="the coverage of the sets differs from their predicted probability by {value}",
     fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
     check=check_set_error,
@@ -342,8 +342,8 @@ def conditional_set_coverage(
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
-        must then contain all classes. A target that is not among the labels is in no set. By class, such
-        targets share one row with the label None.
+        must then contain all classes. A target that is not among the labels is in no set. With
+        ``by="class"``, the table has one row for these targets, with the label None.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. It has no effect on given sets.
     by : {"class", "size"}, default="class"
@@ -372,7 +372,8 @@ def conditional_set_coverage(
     probability mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
 
     The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
-    distance of the coverage by class from nominal is the coverage gap of Ding et al. (2023).
+    distance between the coverage of a class and the nominal coverage is the coverage gap of Ding et al.
+    (2023).
 
     References
     ----------
@@ -423,7 +424,7 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class, with the claims of labels drawn from the forecast."""
+    """Return the table by observed class; "claimed" is the coverage of labels drawn from the forecast."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

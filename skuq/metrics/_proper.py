@@ -101,9 +101,9 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the CRPS of ensembles as samples: E|X - X'| is the mean over pairs of different members.
+    """Return the fair CRPS of ensembles, with E|X - X'| as the mean over pairs of different members.
 
-    Two draws coincide with probability sum(w^2), which is 1/m for m equal weights.
+    Two random draws are the same member with probability sum(w^2), which is 1/m for m equal weights.
     """
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)

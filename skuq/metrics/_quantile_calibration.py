@@ -158,7 +158,7 @@ def quantile_calibration_error(
 
     with the share :math:`\mathrm{freq}_b(p)` of targets of bin b inside the central interval of coverage p.
     For a normal distribution, a target is inside if :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`,
-    as in eq. 21-22 of [2]_. A target on an atom is inside gradually, because its PIT is uniform on
+    as in eq. 21-22 of [2]_. A target on an atom counts as inside in part: its PIT is treated as uniform on
     :math:`[F(y-), F(y)]`. The cost is O(n) for equal widths, otherwise one sort.
 
     References

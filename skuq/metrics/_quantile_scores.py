@@ -18,8 +18,9 @@ from skuq.metrics._spec import FastPath, metric
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Default coverages of the weighted interval score."""
 
-# There are two paths to each mean. The metrics of several levels use `pinball_by_level`, one pass over the
-# rows for all levels. Resampling and the accumulator need values per row: `rows` takes one pass per level.
+# Each mean can be computed in two ways. Metrics of several levels use `pinball_by_level`, which makes one
+# pass over the rows for all levels. Resampling and the accumulator need values per row, so `rows` makes one
+# pass per level.
 
 
 def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:

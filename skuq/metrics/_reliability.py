@@ -62,7 +62,7 @@ def reliability_table(
         Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
         edge. Empty bins are left out. A constant sigma gives one bin.
     on : {"std", "variance"}, default="std"
-        Quantity whose range is divided into bins of equal width, without effect on bins of equal weight.
+        Quantity whose range is divided into bins of equal width. It has no effect on bins of equal weight.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
 
@@ -143,9 +143,9 @@ def conditional_coverage(
     r"""Return coverage and width of prediction intervals by predicted width, feature, or group of rows.
 
     The table shows the groups of rows in which the intervals do not have nominal coverage. Coverage that is
-    right on average may be too low for some rows and too high for others. A difference from nominal of more
-    than two standard errors is probably not due to chance. Without a feature or groups, rows are binned by
-    the predicted width.
+    right on average may be too low for some rows and too high for others. If the coverage differs from
+    nominal by more than two standard errors, chance is an unlikely cause. Without a feature or groups, rows
+    are binned by the predicted width.
 
     Parameters
     ----------

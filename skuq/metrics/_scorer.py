@@ -21,7 +21,7 @@ class MetricScorer(BaseScorer):
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
-        # scikit-learn checks for this method before it scores; every estimator has "predict".
+        # scikit-learn checks that the estimator has this method; every estimator has "predict".
         super().__init__(metric, sign, options, response_method="predict")
         self.__name__ = name
 
@@ -76,8 +76,8 @@ class DistributionScorer(MetricScorer):
 class ClassScorer(MetricScorer):
     """Scorer of class probabilities, or of prediction sets from `~skuq.prediction.predict_set`.
 
-    The columns are the estimator's ``classes_``. A fold may lack some of these classes. Other classes in a
-    fold count as misses.
+    The columns are the estimator's ``classes_``. A fold may lack some of these classes. A class that is not
+    in ``classes_`` counts as a miss.
     """
 
     def _score(
@@ -95,10 +95,10 @@ class ClassScorer(MetricScorer):
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
-    """Return a prediction from scikit-learn's cache of one multi-metric call.
+    """Return a prediction from the cache that scikit-learn creates for one call with several metrics.
 
-    The cache is the first bound argument of `method_caller` and lives for one estimator and one X. The own
-    key avoids a clash with scikit-learn's entry for ``predict``.
+    The cache is the first bound argument of `method_caller` and lives for one estimator and one X. A key of
+    skuq avoids a clash with scikit-learn's entry for ``predict``.
     """
     bound = getattr(method_caller, "args", ())
     cache = bound[0] if bound and isinstance(bound[0], dict) else {}

@@ -60,10 +60,10 @@ def crps_skill_score(
     r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
 
     The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
-    does. The scale of the score makes data sets comparable. The metric is not proper. With few rows, or as an
-    average over folds, the score gives more weight to rows that the reference predicts well. Forecasts that
-    are too narrow then have better values (see the example). Select by `crps_loss`, and report the skill
-    score.
+    does. The score can be compared between data sets, because it has no units. The metric is not proper. With
+    few rows, or as an average over folds, the score gives more weight to rows that the reference predicts
+    well. Forecasts that are too narrow then have better values (see the example). Select by `crps_loss`, and
+    report the skill score.
 
     Parameters
     ----------
@@ -227,8 +227,8 @@ def mean_standardized_log_loss(
     Returns
     -------
     loss : float
-        In nats, and 0 for the reference itself. Infinite if the density of the forecast at a target is 0, for
-        any reference.
+        In nats, and 0 for the reference itself. Infinite for any reference, if the density of the forecast at
+        a target is 0.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class FastPath:
         column.
     of_weights : callable or None
         ``of_weights(y, forecast, **options)`` returns the metric as a function of weights, which may be 0.
-        For metrics that are not a function of means.
+        It is used for metrics that are not functions of means.
     of_uniform : callable or None
         ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density, for
         metrics that depend only on the PIT values. ``entry`` are sorted uniform numbers, one per row: the
@@ -115,8 +115,8 @@ class MetricSpec:
     abbreviation, title : str
         Short name, which the scorer's name contains, and name for tables and axis labels.
     units : int or "log"
-        Exponent of the units of y at the default options: under ``y -> c y`` the metric is
-        multiplied by ``c ** units``, or gains ``log(c)``.
+        Exponent of the units of y with the default options: if all y are multiplied by c, the metric is
+        multiplied by ``c ** units``. For "log", log(c) is added to the metric.
     direction : {"lower", "higher"} or None
         Better direction; None for a descriptive number.
     optimum : float, str or None

@@ -163,12 +163,12 @@ def worst_slab_coverage(
 ) -> float:
     r"""Return the coverage in the worst part of the rows between two parallel planes in X (WSC).
 
-    Neither direction is better: compare the coverage with its nominal value. The part of the rows is a slab,
-    in which the projection on a direction lies between two bounds. Among random directions, the slab of
-    lowest coverage is found on a share of the rows. Its coverage is evaluated on the other rows, so that the
-    choice of the minimum causes no bias. The metric is not proper: if nine random rows in ten have infinite
-    intervals and the tenth misses its target, every slab has nominal coverage. Use its scorer for monitoring,
-    and select by `crps_loss` or `interval_score_loss`.
+    Neither direction is better: compare the coverage with its nominal value. A slab contains the rows whose
+    projection on a direction in X lies between two bounds. The slab with the lowest coverage is searched over
+    random directions on a share of the rows. Its coverage is evaluated on the other rows, so that the search
+    causes no bias. The metric is not proper: if nine random rows in ten have infinite intervals and the tenth
+    misses its target, every slab has nominal coverage. Use its scorer for monitoring, and select by
+    `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -228,8 +228,9 @@ def worst_slab_coverage(
     over slabs that contain at least a share `min_share` of the rows, with
     :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. Without a split, the minimum over all rows would be far below
     nominal even for perfect intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio
-    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The
-    search misses part or all of a region that is not a slab, such as both ends of a feature.
+    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. If
+    the region of low coverage is not a slab, such as both ends of a feature, the search finds only a part of
+    it, or nothing.
 
     References
     ----------
@@ -272,7 +273,8 @@ def worst_slab_coverage(
             "`y_true` must have at least two rows of positive weight, to search a slab and to evaluate its "
             f"coverage on different rows, got {n}."
         )
-    # Equal weights become ones, so that they do not change which of two slabs of equal coverage is found.
+    # Equal weights become ones. Otherwise rounding could decide which of two slabs of equal coverage is
+    # found.
     weight = np.ones(n) if given is None else given / given.max()
     search, read = split_search(n, weight, size, rng)
     directions = draw_directions(features[search], weight[search], k, rng)

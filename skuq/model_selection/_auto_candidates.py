@@ -40,7 +40,7 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space: recalibrators, and base models in order of CRPS for their time.
+    """Return the default space: recalibrators, and base models, with the lowest CRPS for their time first.
 
     Packages other than scikit-learn are not imported.
     """
@@ -141,7 +141,7 @@ def _deep_ensemble() -> dict[str, Any]:
 
 
 def _ngboost() -> dict[str, Any]:
-    # fewer and larger steps than the default (500 of 0.01), which takes seconds
+    # fewer and larger steps than the default (500 steps of 0.01), which takes seconds
     own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
 
     def make() -> Any:

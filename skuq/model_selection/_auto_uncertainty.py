@@ -64,7 +64,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         means no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
-        reproducible; a time budget makes them depend on the machine.
+        reproducible. With a time budget, they depend on the machine.
     pool : bool, default=True
         Whether to add a pool of the best candidates of all base models as a candidate.
     subject_to : dict of str to (operator, limit), default=None
@@ -73,16 +73,16 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         lowest CRPS that satisfies them is selected. A constraint that every value of its metric satisfies, or
         that no value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. Three folds cost half as much as five, the default of other estimators. An int k is
+        Folds. Three folds cost half as much as five folds, the default of other estimators. An int k is
         ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A
         splitter, for example for groups or time series, defines the folds of all candidates and the inner
         folds of their methods. An iterable defines only the folds of all candidates; inner folds are random.
         With a single fold, pools and recalibrators are fitted to each half of the test rows and evaluated on
         the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
-        Choice of candidates after the base models with their own parameters. "optuna" uses Optuna's
-        tree-structured Parzen estimator; "halving" uses random candidates and successive halving over the
-        folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
+        Method that selects the candidates after the base models with their own parameters. "optuna" uses
+        Optuna's tree-structured Parzen estimator; "halving" uses random candidates and successive halving
+        over the folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
     storage : str, optuna storage or None, default=None
         Optuna's storage of the trials, to resume a search or share it between processes: the URL of a
         database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage. None keeps
@@ -92,8 +92,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         constraints resumes this search.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job is a fit on one thread; at most 4 fits run at once. The
-        results depend on ``n_jobs`` only through the time budget. With a time budget below 20 seconds one job
-        is used, since the start of processes takes seconds.
+        results depend on ``n_jobs`` only through the time budget. With a time budget below 20 seconds, one
+        job is used, because starting processes takes seconds.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible if there is no time budget, and if a stored study is new and
         not shared.
@@ -104,8 +104,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     best_estimator_ : estimator
         The selected model, fitted to all rows: an `UncertaintyRegressor`, or a `MixtureRegressor` of several.
-        A recalibrator or an encoder of strings and dates makes it a Pipeline, with these fitted steps.
-        Members of the `MixtureRegressor` are frozen: another fit does not change them, even in a clone.
+        If there is a recalibrator, or an encoder of strings and dates, it is a Pipeline with these fitted
+        steps. Members of the `MixtureRegressor` are frozen: another fit does not change them, even in a
+        clone.
     leaderboard_ : DataFrame
         One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
         ``"crps"`` of the out-of-fold forecasts with its ``"standard_error"``; ``"coverage"`` and mean
@@ -130,7 +131,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     -----
     Base models come first, with their own parameters and the method of
     ``UncertaintyRegressor(method="auto")``. Each candidate is fitted fold by fold, with ``effort="low"``.
-    After each fold, candidates outside the best third are pruned [1]_, [2]_.
+    After each fold, candidates that are not in the best third are pruned [1]_, [2]_.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model and of
     their pool, and evaluated on the other folds, without further fits of models. Recalibrations of the same
@@ -140,7 +141,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
     from earlier fits of the same base model and method. Before the first fit, the time is estimated from fits
     on 100, 400, 1600, ... rows if needed. For packages of the default space, typical times are also used. The
-    search begins with the first base model whose fits are expected to end in time, if necessary with fewer
+    first candidate is the first base model whose fits are expected to end in time, if necessary with fewer
     trees. If no base model can be fitted in time, the fastest base model is fitted, and the search exceeds
     its budget. No candidate is fitted twice, so a space without continuous parameters may end the search
     early. A base model and method that fails with its own parameters is not tried again.
@@ -231,9 +232,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             - ``"estimator"``: the regressor.
             - ``"params"``: for each searched parameter a list of values or a frozen scipy.stats distribution,
               one of ``uniform``, ``loguniform`` and ``randint``.
-            - ``"methods"`` of `UncertaintyRegressor`; by default the methods of its rules that apply.
-              "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless ``cv`` is an int;
-              if no method is left, the default is used.
+            - ``"methods"`` of `UncertaintyRegressor`; by default all methods whose rules apply to the
+              regressor. "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless ``cv``
+              is an int; if no method is left, the default is used.
             - ``"encoding"`` of strings, dates and missing values: "codes", "categories" or "numbers", see
               Notes of the class. Without it the model gets X unchanged.
 
@@ -352,7 +353,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return report
 
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
-        """Fit the winner of the best candidates and their pool, with and without recalibrators."""
+        """Choose among the best candidates and their pool, with or without recalibrator; fit the winner."""
         _warn_of_failures(search)
         with self._budget.account("choice"):
             found = finalists(search.affordable(), search.evaluator, self.pool)
@@ -395,7 +396,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         """Return the tags; an input tag is set if any base model has it."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.time_budget is not None
-        if self.space is None:  # without importing the packages of the default space
+        if self.space is None:  # packages of the default space must not be imported here
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
             tags.input_tags.string = tags.input_tags.categorical = True
             return tags

@@ -24,7 +24,7 @@ class Constraint:
     limit: float
 
     def violation(self, value: Value) -> Value:
-        """Return the violation by values relative to the limit; at most 0 if they satisfy it."""
+        """Return the relative violation of the limit; at most 0 for values that satisfy the constraint."""
         excess = value - self.limit if self.operator == "<=" else self.limit - value
         return excess / (abs(self.limit) or 1.0)
 

@@ -23,8 +23,8 @@ def refit_best(
 ) -> Callable[[Mapping[str, Any]], int]:
     """Return a ``refit`` function that selects the best candidate of a search under constraints.
 
-    Use it to choose by a proper score among models whose calibration, width or time satisfies a limit.
-    Without constraints, prefer ``refit="neg_crps"``, which keeps more attributes of the search.
+    Use the function to select by a proper score among models whose calibration, width or time satisfies a
+    limit. Without constraints, prefer ``refit="neg_crps"``, because the search then has more attributes.
 
     Parameters
     ----------
@@ -47,14 +47,15 @@ def refit_best(
     ------
     ValueError
         During the search, if a metric is not in ``cv_results_`` or every candidate has a NaN. A candidate
-        with a NaN in the score or in a constraint never wins.
+        with a NaN in the score or in a constraint is never selected.
 
     Warns
     -----
     ConstraintWarning
         During the search, if no candidate satisfies every constraint. The candidate with the smallest
-        relative violation then wins, and the score decides ties. The relative violation of a candidate is its
-        largest violation divided by the limit (by 1 if the limit is 0).
+        relative violation is then selected. If several candidates have this violation, the score decides. The
+        relative violation of a candidate is its largest violation divided by the limit (by 1 if the limit is
+        0).
 
     See Also
     --------
@@ -65,8 +66,8 @@ def refit_best(
     With a callable ``refit``, scikit-learn does not define ``best_score_`` (use
     ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score`` fails (use
     ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_`` and
-    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV accepts only one metric, and therefore
-    no callable ``refit``.
+    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV accepts only one metric, so it cannot
+    use a callable ``refit``.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def refit_best(
         raise ValueError(
             f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
             f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}', with "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) as this entry of `scoring`."
+            f"make_scorer({scorer_name!r}, greater_is_better=False) as the entry of this name in `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 

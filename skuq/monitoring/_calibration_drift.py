@@ -32,7 +32,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
         accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score and need
+        are among the defaults. Forecasts with atoms have no log score, so they require
         ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
@@ -48,8 +48,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
           ``1 - false_alarm / 2``.
         - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
         - `width`: mean width of the central intervals, in the units of y.
-        - `rmse_to_rmv`: root mean squared error over the root mean predicted variance; above 1 for too small
-          predicted standard deviations.
+        - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance; above 1 if the
+          predicted standard deviations are too small.
         - `pit_distance`: largest distance of the calibration curve from the diagonal.
         - `p_coverage`, `p_pit`: p-values of the tests of coverage and of uniformity of the PIT, adjusted
           for the number of tests in the table.
@@ -72,11 +72,11 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both tests are valid for any
     number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
 
-    Forecasts with atoms (point masses), such as counts or an `Empirical` distribution, have central intervals
-    that cover more than nominal if calibrated. The test of coverage is then one-sided against low coverage,
-    and the test of the PIT detects intervals that are too wide. A change that keeps the PIT uniform, such as
-    more noise with correctly wider predictions, does not affect the calibration. Such a change is visible
-    only in the CRPS and the width.
+    If forecasts have atoms (point masses), such as forecasts of counts or an `Empirical` distribution, their
+    central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
+    then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. Some
+    changes keep the PIT uniform, for example more noise and predictions that are wider by the right amount.
+    Such a change does not affect the calibration. It is visible only in the CRPS and the width.
 
     No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
     and `pit_distance` show their size.
@@ -112,7 +112,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
-    # The tests of coverage have half of the rate, so an interval that excludes nominal coverage has a flag.
+    # The tests of coverage use half of the false alarm rate. A flag is therefore set whenever an interval
+    # excludes the nominal coverage.
     low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
     table.insert(2, "low", low)
     table.insert(3, "high", high)
@@ -175,7 +176,7 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
 def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
     """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
     tail = false_alarm / 2
-    # The beta distribution is not defined without a hit or without a miss; the interval then ends at 0 or 1.
+    # The beta distribution is not defined if there is no hit or no miss. The interval then ends at 0 or 1.
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
     high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
     return low, high

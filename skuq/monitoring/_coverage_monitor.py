@@ -23,9 +23,9 @@ class CoverageMonitor:
 
     The test compares targets with their intervals as rows arrive, and accumulates evidence against the
     nominal coverage in an e-value. Under the null hypothesis, the probability that the e-value ever exceeds
-    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. Repeated tests for a fixed sample
-    size would eventually reject. For one period of fixed length, `prediction_interval_coverage` and its
-    standard error have more power.
+    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. Tests for a fixed sample size
+    would eventually reject a true null hypothesis if they were repeated after each update. For a single
+    period of fixed length, `prediction_interval_coverage` and its standard error have more power.
 
     Parameters
     ----------
@@ -34,9 +34,10 @@ class CoverageMonitor:
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
-        Whether to test against low coverage, high coverage, or both. With "less", the null hypothesis is a
-        coverage of at least nominal. Use "less" for conformal intervals and for calibrated forecasts with
-        atoms, because they cover more than nominal and the other alternatives cause false alarms.
+        Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
+        of the two. With "less", the null hypothesis is a coverage of at least nominal. Use "less" for
+        conformal intervals and for calibrated forecasts with atoms, because they cover more than nominal and
+        the other alternatives cause false alarms.
 
     Attributes
     ----------
@@ -65,11 +66,10 @@ class CoverageMonitor:
     most p. Possible changes are 256 rows apart. The e-value is the mean of these ratios, with weight
     :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is also a supermartingale. By Ville's
     inequality, the probability that the e-value ever exceeds 1 / a is at most a. The two-sided e-value is the
-    mean of both
-    one-sided e-values. The test detects a coverage of 85 % instead of 90 % after a median of about 600 rows
-    if the coverage is low from the start. If the low coverage follows 10 000 rows with nominal coverage, the
-    test detects it after about 1300 rows. The time of an update is proportional to its rows, and to the
-    number of all previous rows over 256.
+    mean of both one-sided e-values. The test detects a coverage of 85 % instead of 90 % after a median of
+    about 600 rows if the coverage is low from the start. If the low coverage follows 10 000 rows with nominal
+    coverage, the test detects it after about 1300 rows. The time of an update is proportional to its number
+    of rows plus the number of all previous rows divided by 256.
 
     References
     ----------
@@ -145,13 +145,13 @@ class CoverageMonitor:
         log_values = [np.log(weight) + self._log_ratio(misses, rows, side) for side in sides]
         with np.errstate(over="ignore"):
             started = float(np.exp(logsumexp(log_values) - math.log(len(sides))))
-        # A change that has not begun yet has an e-value of 1; this is the sum of their weights.
+        # The e-value of a change in the future is 1, so the sum of their weights is added.
         return started + 1 / (number.size + 1)
 
     def _log_ratio(self, misses: FloatArray, rows: FloatArray, side: str) -> FloatArray:
         p = 1.0 - self.coverage
         a, b = misses + 1, rows - misses + 1
-        # The integral of a beta density over q > p; its complement is the integral for the hits.
+        # This is the integral of a beta density over q > p. The integral for the hits is its complement.
         share = betainc(b, a, 1 - p) if side == "less" else betainc(a, b, p)
         with np.errstate(divide="ignore"):  # no evidence at all
             log_share = np.log(share) - math.log(1 - p if side == "less" else p)

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 def child_of(estimator: Any) -> Any:
     """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""
-    child = getattr(estimator, "estimator", None)  # an unfitted forest has the length 0 and is false: no `or`
+    child = getattr(estimator, "estimator", None)  # `or` would fail, because an unfitted forest has length 0
     return getattr(estimator, "regressor", None) if child is None else child
 
 
@@ -31,7 +31,7 @@ def iter_wrapped(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Return whether the estimator is a search of scikit-learn or has the attributes of one.
+    """Return whether the estimator is a search of scikit-learn, or has the attributes of a search.
 
     The function returns False for a FrozenEstimator around a search, although it has the attributes.
     """

@@ -16,12 +16,12 @@ from skuq.exceptions import NonFinitePredictionError, SkuqError
 from skuq.prediction._child import iter_wrapped, name_of
 
 _NAMED = "Raised in the distribution of "
-"""Beginning of the note with the name of the innermost estimator."""
+"""Beginning of the note that names the innermost estimator."""
 
 
 @contextmanager
 def note_fold(place: str) -> Iterator[None]:
-    """Add the fold or member to an error that is raised inside."""
+    """Add the name of the fold or member to an error that is raised in the block."""
     try:
         yield
     except NonFinitePredictionError as error:
@@ -34,15 +34,15 @@ def note_fold(place: str) -> Iterator[None]:
 
 
 def place_of(name: str, k: int, n: int) -> str:
-    """Return the name of the k-th, from 0, of n fits for errors."""
+    """Return the name of fit k, counted from 0, of n fits, for error messages."""
     return f"{name} {k + 1} of {n}"
 
 
 @contextmanager
 def note_estimator(estimator: Any) -> Iterator[None]:
-    """Add the class of the innermost estimator to an error about the distribution of this estimator.
+    """Add the class of the innermost estimator to an error that is raised in the block.
 
-    Errors of skuq and of estimators that are not fitted contain the class already.
+    Errors of skuq and errors of unfitted estimators already contain the class.
     """
     try:
         yield
@@ -80,7 +80,7 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
 
 
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    """Return the advice to fit one model per column."""
+    """Return the remedy for several targets: one model per column."""
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
         "column j is predict_dist(multi.estimators_[j], X)."
@@ -90,7 +90,7 @@ def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
 def _advice(estimator: Any) -> str:
     inside = list(iter_wrapped(estimator))
     advice = []
-    if any(getattr(one, "radius", None) is not None for one in inside):  # None if neighbors are counted
+    if any(getattr(one, "radius", None) is not None for one in inside):  # None if it is not used
         advice.append("Use a larger radius of the neighborhoods or fewer folds.")
     if any(isinstance(one, TransformedTargetRegressor) for one in inside):
         advice.append(

@@ -18,9 +18,10 @@ from skuq.prediction._rules.containers import CONTAINERS
 def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
     """Return the prediction sets of a fitted classifier.
 
-    The function searches Pipeline, searches, RFE, RFECV, FrozenEstimator and StackingClassifier for an inner
-    estimator with a method ``predict_set``, such as `skuq.classifiers.ConformalClassifier`. For all other
-    classifiers, it returns the `prediction_set` of ``predict_proba``.
+    The function looks for an inner estimator with a method ``predict_set``, such as
+    `skuq.classifiers.ConformalClassifier`, in Pipeline, searches such as GridSearchCV, RFE, RFECV,
+    FrozenEstimator and StackingClassifier. For all other classifiers, it returns the `prediction_set` of
+    ``predict_proba``.
 
     Parameters
     ----------

@@ -40,13 +40,13 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
 
     Notes
     -----
-    Probabilities are summed in float64 in descending order. The comparison of a sum with the coverage
-    tolerates rounding, a few units in the last place of ``y_proba``. Among equally probable classes, the
-    class of the lower column enters first. A larger coverage gives a superset.
+    Probabilities are summed in float64 in descending order. The comparison of a sum with the coverage has a
+    tolerance of a few units in the last place of ``y_proba`` for rounding errors. Among equally probable
+    classes, the set takes the class with the lower column number first. A larger coverage gives a superset.
 
     If the probabilities are calibrated, the sets contain the label with probability ``coverage`` *or more*,
-    because the last class exceeds the coverage, by a large amount for accurate models. Compare the observed
-    coverage with the mean of ``(y_proba * sets).sum(axis=1)``.
+    because the last class of a set raises the sum above the coverage. For accurate models, the sum is much
+    larger than the coverage. Compare the observed coverage with the mean of ``(y_proba * sets).sum(axis=1)``.
 
     The function costs one sort per row. Kompa, Snoek and Beam (2021), "Empirical frequentist coverage of deep
     learning uncertainty quantification procedures", Entropy 23, 1608, define these sets.

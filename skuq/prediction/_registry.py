@@ -1,4 +1,4 @@
-"""Adapters by qualified class name, without import of the other package."""
+"""Adapters by qualified class name, so that the other package is not imported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skuq.distributions import Distribution
 class Adapter:
     """Adapter of one class of estimators: ``predict(estimator, X)`` and ``supports(estimator)``.
 
-    Without `supports`, every instance has a distribution. `points` is False if ``predict`` of the estimator
-    returns parameters or quantiles instead of one number per row.
+    Without `supports`, every instance has a distribution. `points` is True if ``predict`` of the estimator
+    returns one number per row, and False if it returns parameters or quantiles.
     """
 
     predict: Callable[[Any, Any], Distribution]
@@ -45,11 +45,11 @@ def register(
     ----------
     qualified_name : str
         Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
-        defines it. The registration includes subclasses. The most specific registration wins, and a
-        second registration of the same name replaces the first.
+        defines it. The registration includes subclasses. If several registrations apply, the registration of
+        the most specific class is used. A second registration of the same name replaces the first.
     adapter : callable
-        ``adapter(estimator, X) -> Distribution`` with one row per row of X. It is called with a fitted
-        estimator and must raise ``NotFittedError`` for others.
+        ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
+        for an estimator that is not fitted.
     supports : callable or None, default=None
         ``supports(estimator) -> bool`` for `supports_dist`, also called with unfitted estimators.
         None means that every instance has a distribution.
@@ -129,5 +129,6 @@ def is_named(cls: type, qualified_name: str) -> bool:
 def _is_at(cls: type, place: str) -> bool:
     if f"{cls.__module__}.{cls.__qualname__}" == f"{place}.{cls.__name__}":
         return True
-    # An instance exists, so its package is imported. A public name may refer to a private module.
+    # The package is already imported, because an instance exists. The public name may be an alias of a class
+    # that is defined in a private module.
     return vars(sys.modules.get(place, object)).get(cls.__name__) is cls

@@ -40,10 +40,10 @@ for _name, _adapter in ADAPTERS.items():
 def predict_dist(estimator: Any, X: Any) -> Distribution:
     """Return the predictive distribution of a fitted estimator.
 
-    The function searches containers for an inner estimator with a distribution. Containers are Pipeline,
-    searches, RFE, RFECV, TransformedTargetRegressor, FrozenEstimator, StackingRegressor, BaggingRegressor,
-    VotingRegressor, MultiOutputRegressor and RegressorChain with one column, FLAML, TPOT, and skrub's
-    learners and searches.
+    If the estimator is a container, the function looks for an inner estimator with a distribution. Containers
+    are Pipeline, searches such as GridSearchCV, RFE, RFECV, TransformedTargetRegressor, FrozenEstimator,
+    StackingRegressor, BaggingRegressor, VotingRegressor, MultiOutputRegressor and RegressorChain with one
+    column, FLAML, TPOT, and skrub's learners and searches.
 
     Estimators with a distribution are skuq's estimators, scikit-learn's BayesianRidge, ARDRegression,
     GaussianProcessRegressor and DummyRegressor, NGBoost, quantile-forest, skpro, CatBoost with
@@ -82,18 +82,20 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
     Notes
     -----
-    The function uses the first of these that applies: the estimator's own ``predict_dist``; an adapter, by
-    qualified class name along the base classes; a rule for containers; a rule for scikit-learn's estimators.
+    The function uses the first applicable method of the following: the estimator's own ``predict_dist``; an
+    adapter that is registered for the class or for the nearest of its base classes; a rule for containers; a
+    rule for scikit-learn's estimators.
 
     BayesianRidge and ARDRegression separate the noise (``1 / alpha_``) from the uncertainty of the
-    coefficients. GaussianProcessRegressor separates the noise, too. Its own std excludes the noise ``alpha``,
-    which `predict_dist` adds, and a WhiteKernel counts as noise. DummyRegressor becomes a point mass, whose
-    CRPS is its absolute error. BaggingRegressor and VotingRegressor become the mixture of their members.
-    CatBoost with ``RMSEWithUncertainty`` becomes a `Normal` with the predicted mean and variance.
-    Boosting with a loss of several quantiles becomes `Quantiles` at the fitted levels. A model of one
-    quantile, such as LightGBM's, has no distribution. AutoGluon becomes `Quantiles`, and crossing quantiles
-    are sorted. A TransformedTargetRegressor with an affine scaler keeps the family of its regressor. Every
-    other transformation maps the distribution exactly.
+    coefficients. GaussianProcessRegressor separates the noise, too. The std of scikit-learn excludes the
+    noise ``alpha``, which `predict_dist` adds. The variance of a WhiteKernel counts as noise. The
+    distribution of DummyRegressor is a point mass, whose CRPS is the absolute error. The distribution of
+    BaggingRegressor and VotingRegressor is the mixture of the distributions of their members. CatBoost with
+    ``RMSEWithUncertainty`` has a `Normal` with the predicted mean and variance. Boosting with a loss of
+    several quantiles has `Quantiles` at the fitted levels. A model of one quantile, such as LightGBM's, has
+    no distribution. AutoGluon has `Quantiles`, and crossing quantiles are sorted. A
+    TransformedTargetRegressor with an affine scaler keeps the family of its regressor. Every other
+    transformation maps the distribution exactly.
 
     The function does not recalibrate: distributions of fitted models may be too narrow on new rows.
     `skuq.regressors.UncertaintyRegressor` recalibrates them.
@@ -137,9 +139,10 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 def supports_dist(estimator: Any) -> bool:
     """Return whether `predict_dist` supports the estimator, before or after fitting.
 
-    The function inspects the class and the parameters, so that it can precede an expensive search. An
-    unfitted search is supported if the inner estimator as given is supported, even if the grid replaces the
-    inner estimator. A search that creates its estimators, such as FLAML and TPOT, is supported after fitting.
+    The function inspects only the class and the parameters, so it can be called before an expensive search.
+    An unfitted search is supported if its parameter ``estimator`` is supported, even if the grid replaces the
+    inner estimator by another one. A search that creates its estimators, such as FLAML and TPOT, is supported
+    after fitting.
 
     Parameters
     ----------
@@ -177,10 +180,10 @@ def check_supports_dist(estimator: Any) -> None:
 
 
 def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the estimators inside all containers that determine the distribution.
+    """Return the innermost estimators, which determine the distribution.
 
-    Several estimators form a mixture. An estimator that is not a container is returned itself. None and
-    strings represent absent estimators.
+    The distribution is the mixture of their distributions if there are several. The result for an estimator
+    without inner estimators is the estimator itself. None and strings represent absent estimators.
     """
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
@@ -218,7 +221,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
             return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
         return rule.predict(estimator, X)
     except NotProbabilisticError as error:
-        error.add_note(f"It was reached through {type(estimator).__name__}.")
+        error.add_note(f"It is an inner estimator of {type(estimator).__name__}.")
         raise
 
 
@@ -238,7 +241,7 @@ def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
 
 
 def _supports(estimator: Any) -> bool:
-    """Return whether `_dispatch` would succeed; None and strings represent absent steps."""
+    """Return whether `_dispatch` would return a distribution; None and strings represent absent steps."""
     if estimator is None or isinstance(estimator, str):
         return False
     if callable(getattr(estimator, "predict_dist", None)):

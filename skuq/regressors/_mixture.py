@@ -130,7 +130,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     quadratic program exactly. The CRPS of the average of quantile functions is convex in the weights; its
     minimum on 50 levels is found to a relative tolerance of 1e-5.
 
-    Weights estimated on few rows are noisy and are shrunk towards equal weights :math:`e`. Let g be the
+    Weights estimated on few rows are noisy and are shrunk toward equal weights :math:`e`. Let g be the
     decrease of the CRPS from equal to optimal weights, and s its standard error. By the positive-part
     James-Stein rule, the weights are :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. A few rows with extreme
     scores may dominate both g and s. The factor is therefore also computed with score differences clipped at

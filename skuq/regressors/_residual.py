@@ -155,7 +155,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     2. The scale model is trained on :math:`\log |r|`. Any regressor then gives a positive scale, one extreme
        residual has little influence, and units do not matter [1]_. The default scale model is fitted twice.
        Each fit uses half of the folds and predicts the other half; new rows get the mean of both. A
-       ``scale_estimator`` is fitted to all folds but one, and to all. Predictions are shrunk towards a
+       ``scale_estimator`` is fitted to all folds but one, and to all. Predictions are shrunk toward a
        constant by the part that fails to generalize to held-out rows. The scale of a new row stays within the
        range of the training residuals.
     3. The out-of-fold errors come from one model without one fold. The mean of the folds' models has smaller

@@ -36,7 +36,7 @@ class BaseProcess(BaseEstimator, metaclass=ABCMeta):
 
 
 class ConstructedProcess(BaseProcess):
-    """Base class of processes without ``fit``; the constructor of a subclass ends with ``_prepare``."""
+    """Base class of processes without ``fit``; a subclass's constructor ends with a call of ``_prepare``."""
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -108,7 +108,7 @@ def check_truth(dist: Any, n: int, name: str) -> Distribution:
 
 
 def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> None:
-    """Raise if an object is not a complete process, or cannot serve a study of this size."""
+    """Raise if an object is not a fitted process, or has too few training sets, or lacks a required truth."""
     if isinstance(process, type):
         raise TypeError(f"`process` must be an instance, got the class {process.__name__}.")
     name = type(process).__name__

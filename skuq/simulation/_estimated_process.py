@@ -32,7 +32,7 @@ _DF, _SHAPE = 3.0, 0.1
 _LEAST_SCALE = 1e-6
 """Smallest standard deviation of the noise, as a share of the root mean squared residual.
 
-Most families need a positive scale, and leaves of a tree may predict 0.
+Most families require a positive scale, and a tree may predict a residual of 0.
 """
 
 
@@ -58,8 +58,8 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     `fit` uses the predictions of one regressor as the regression function. The predictions of a second
     regressor, fitted to the squared residuals, are the variance of the noise. `fit` splits the rows into
     training and test rows. Training sets are the training rows with simulated targets, as in algorithm 3 of
-    [1]_. The process is also the ideal forecast of its own data, for every metric, scorer and display of
-    skuq.
+    [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer and display of
+    skuq can also evaluate this ideal forecast.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     Notes
     -----
     All simulations have the features of the data set, because the dependence of features is difficult to
-    simulate. A forest is a step function, which smooth models estimate with a bias. Because of this ``bias``,
-    confidence intervals of smooth models have low coverage at any width. Compare the width of intervals with
-    the width of the true intervals.
+    simulate. The predictions of a forest are a step function, which smooth models estimate with a bias.
+    Because of this ``bias``, confidence intervals of smooth models have low coverage, even if their width is
+    right. Compare the width of prediction intervals with the width of the true intervals.
 
     The standard deviation of the noise is at least a millionth of the root mean squared residual.
 

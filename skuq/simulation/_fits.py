@@ -23,7 +23,7 @@ TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 
 _MOST_SIMULATIONS = 20
-"""Largest number of simulations trained together; the engine trains about 100 networks at a time."""
+"""Largest number of simulations that are trained together. About 100 networks are trained at a time."""
 
 _MOST_BYTES = 64e6
 """Memory limit of the training data of simulations that are trained together."""
@@ -31,7 +31,7 @@ _MOST_BYTES = 64e6
 
 @dataclass(frozen=True)
 class Task:
-    """Simulations that are fitted in one call, by number and by ``random_state``.
+    """Numbers and random states of the simulations that are fitted in one call.
 
     ``levels`` are the nominal coverages, shape (k,), and ``confidence`` is the option of `simulate_coverage`.
     """

@@ -19,7 +19,8 @@ class KnownProcess(ConstructedProcess):
     """Process with a known distribution of y given x.
 
     The constructor draws the test rows, and `training_set` draws a training set. The process needs no
-    ``fit``. It is also the ideal forecast of its own data, for every metric, scorer and display of skuq.
+    ``fit``. The method ``predict_dist`` returns the true distribution, so every metric, scorer and display of
+    skuq can also evaluate this ideal forecast.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class KnownProcess(ConstructedProcess):
     Training set s uses the s-th child of ``random_state``. Estimators that are compared with one process
     therefore get the same data, and the first simulations do not depend on the number of simulations.
 
-    Functions from a notebook, including lambdas, work with any number of jobs. Only plain ``pickle``
-    cannot store a process with such functions.
+    Functions that are defined in a notebook, including lambdas, work with any number of jobs. However,
+    ``pickle`` cannot store a process with such functions.
 
     References
     ----------

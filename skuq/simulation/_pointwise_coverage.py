@@ -48,8 +48,8 @@ class PointwiseCoverage:
     spread : ndarray of shape (n,)
         Standard deviation of the predicted mean over simulations, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean over simulations of the epistemic standard deviation, which is the estimate of ``spread`` by the
-        estimator; None without confidence intervals.
+        Mean over simulations of the predicted epistemic standard deviation, the estimator's own estimate of
+        ``spread``. None without confidence intervals.
 
     See Also
     --------
@@ -130,7 +130,7 @@ class PointwiseCoverage:
         return share
 
     def _covered(self, kind: Kind) -> FloatArray | BoolArray:
-        """Return the coverage of each interval, or raise if it is undefined for single rows."""
+        """Return the coverage of each interval, or raise if the coverage of single rows is not defined."""
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
@@ -142,9 +142,10 @@ class PointwiseCoverage:
             return self.prediction_coverages
         if self.confidence_coverages is None:
             raise ValueError(
-                "the result has no confidence intervals: the estimator does not separate epistemic "
-                "from aleatoric uncertainty, the regression function is unknown, or `confidence` is False. "
-                "Pass confidence=True to simulate_coverage for the reason."
+                "`kind` must be 'prediction', because the result has no confidence intervals. Either "
+                "`confidence` was False, the regression function is unknown, or the estimator does not "
+                "separate epistemic from aleatoric uncertainty. With confidence=True, simulate_coverage "
+                "raises an error that names the reason."
             )
         return self.confidence_coverages
 

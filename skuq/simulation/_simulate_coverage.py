@@ -22,7 +22,7 @@ from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
 _FEW_SIMULATIONS = 30
-"""Number of simulations below which a coverage of 90 % at a row has a standard error above 0.05."""
+"""With fewer simulations, a coverage of 90 % at a row has a standard error above 0.05."""
 
 
 def simulate_coverage(
@@ -37,9 +37,9 @@ def simulate_coverage(
 ) -> PointwiseCoverage:
     """Return the coverage of an estimator's intervals at each x, over repeated training sets.
 
-    One test set gives the average coverage of intervals, but not the coverage at each x [1]_. This function
-    fits the estimator to many training sets of a process with a known truth. It returns the coverage of the
-    prediction intervals at each test row, and of the confidence intervals if the estimator has them.
+    A single test set shows the average coverage of intervals, but not the coverage at each x [1]_. This
+    function fits the estimator to many training sets of a process with a known truth. It returns the coverage
+    of the prediction intervals at each test row, and of the confidence intervals if the estimator has them.
 
     Parameters
     ----------
@@ -47,16 +47,16 @@ def simulate_coverage(
         Regressor for `~skuq.prediction.predict_dist`; cloned in each simulation. Callbacks of the estimator
         get one task per simulation.
     process : KnownProcess, EstimatedProcess or SplitData
-        Source of the training sets and of the truth in the test rows. A `SplitData` has no known truth and
-        gives the coverage of each simulation only.
+        Source of the training sets and of the truth in the test rows. The truth of `SplitData` is unknown, so
+        only the coverage of each simulation is returned.
     n_simulations : int, default=100
         Number of training sets S, at least 2. Fewer than 30 give a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
-        Whether to compute confidence intervals, the intervals of the epistemic part. "auto" computes them
-        if the first distribution separates the two parts. True raises an error if the distribution does not
-        separate them.
+        Whether to compute confidence intervals, which are the intervals of the epistemic part. "auto"
+        computes them if the first predicted distribution separates epistemic from aleatoric uncertainty. True
+        raises an error if the distribution does not separate them.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -88,7 +88,7 @@ def simulate_coverage(
     Notes
     -----
     Each simulation sets every ``random_state`` of the estimator and of its parts, including integers,
-    because the randomness of training would count as bias if all simulations had one seed. A splitter with a
+    because the effect of a seed would count as bias if all simulations had the same seed. A splitter with a
     seed keeps this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations
     therefore equal a study of 20 simulations, and two estimators with one process get the same data. Each
     warning is given once for all simulations.
@@ -177,7 +177,7 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
 
 
 class _Study:
-    """Accumulator of the forecasts, which are added once each and in order."""
+    """Accumulator of the forecasts; each forecast is added once, in the order of the simulations."""
 
     def __init__(self, process: Any, n_simulations: int, levels: FloatArray) -> None:
         self._process = process
@@ -195,7 +195,8 @@ class _Study:
     def add(self, number: int, forecast: Forecast) -> None:
         lower, upper = forecast.prediction[:, 0], forecast.prediction[:, 1]
         for j in range(lower.shape[1]):
-            # P(l <= Y <= u) is F(u) - F(l-); the left limit matters if the truth has an atom at l
+            # P(l <= Y <= u) is F(u) - F(l-); the left limit F(l-) differs from F(l) if the truth has an atom
+            # at l
             below = self._target.cdf(np.nextafter(lower[:, j], -np.inf))
             self._covers_y[number, :, j] = self._target.cdf(upper[:, j]) - below
         self._widths[0] += upper - lower
@@ -206,7 +207,7 @@ class _Study:
             self._add_confidence(number, forecast)
 
     def _add_confidence(self, number: int, forecast: Forecast) -> None:
-        """Add the confidence intervals of one simulation, as required by the first simulation."""
+        """Add the confidence intervals of a simulation, which must exist if the first simulation has them."""
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
@@ -218,7 +219,7 @@ class _Study:
         self._claimed += forecast.epistemic_std
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
-        """Return the result, without an axis of coverages for a single coverage."""
+        """Return the result; for a single coverage, its arrays have no axis of coverages."""
         n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:

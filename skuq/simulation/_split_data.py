@@ -107,7 +107,7 @@ class SplitData(ConstructedProcess):
         if n < n_test + 2 * n_train:
             raise ValueError(
                 f"`X` must have at least {n_test + 2 * n_train} rows for {n_test} test rows and two training "
-                f"sets of {n_train}, got {n}. Use a smaller `n_train` or `n_test`, or an "
+                f"sets of {n_train}, got {n}. Use a smaller `n_train` or `n_test`, or use an "
                 "EstimatedProcess."
             )
         self._order = np.random.RandomState(draw_seed(self.random_state)).permutation(n)

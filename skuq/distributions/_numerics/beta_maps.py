@@ -96,9 +96,9 @@ class BetaMaps:
         return np.where(finite, self._newton(inside, low, high, guess), target)
 
     def _bracket(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return an interval of log odds that contains the root, from the lines that bound the maps."""
+        """Return an interval of log odds that contains the root, from the two lines of each map."""
         a, b, gap = self.a, self.b, target - self.c
-        upper = gap >= (b - a) * _LOG_2  # the root is above even odds
+        upper = gap >= (b - a) * _LOG_2  # the root lies above the level 1/2
         low = np.where(upper, np.maximum(gap / b - _LOG_2, 0.0), (gap - b * _LOG_2) / a).min(axis=0)
         high = np.where(upper, (gap + a * _LOG_2) / b, np.minimum(gap / a + _LOG_2, 0.0)).max(axis=0)
         return low, np.maximum(low, high)
@@ -123,7 +123,7 @@ class BetaMaps:
             last = np.abs(step - t)
             settled = (gap == 0) | (last <= tolerance)
             t = np.where(done | (gap == 0), t, step)
-            done |= settled  # converged rows stop, so that a row does not depend on the others
+            done |= settled  # converged rows stop, so that no row depends on other rows
             if done.all():
                 break
         return t
@@ -133,5 +133,5 @@ class BetaMaps:
         under, over = expit(odds), expit(-odds)
         below, above = self._mean(under), self._mean(over)
         slope = self._mean(under * over * (self.a * expit(-t) + self.b * expit(t)))
-        with np.errstate(all="ignore"):  # an underflow leads to bisection
+        with np.errstate(all="ignore"):  # after an underflow, the step is a bisection
             return np.log(below) - np.log(above), slope / below + slope / above

@@ -25,7 +25,7 @@ NODES, WEIGHTS = leggauss(5)
 LANDMARK_TAIL = np.array([1e-13, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15])
 LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
 MOST_BREAKS = 64
-"""Largest number of breaks; each break costs five evaluations of the cdf of all rows."""
+"""Largest number of breaks; each break requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):

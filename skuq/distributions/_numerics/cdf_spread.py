@@ -24,7 +24,7 @@ _NEGLIGIBLE = 1e-13
 
 
 class Slope(Protocol):
-    """A tabulated CRPS, whose slope gives the cdf."""
+    """A tabulated CRPS; its slope is 2 F - 1."""
 
     def slope(self, t: FloatArray) -> FloatArray: ...
 
@@ -66,7 +66,7 @@ def _grid(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> tuple[Floa
 def _variance(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, x: FloatArray, side: int
 ) -> FloatArray:
-    """Return the variance of the probabilities beyond x, shape (n, nodes), with x on one side."""
+    """Return the variance over members of the tail probability beyond x, shape (n, nodes)."""
     first, second = np.zeros_like(x), np.zeros_like(x)
     for table, *columns in zip(crps, loc.T, scale.T, weights.T, strict=True):
         center, unit, weight = (column[:, np.newaxis] for column in columns)

@@ -1,9 +1,9 @@
 """CRPS of one smooth distribution at many values, as a piecewise polynomial.
 
-The slope of the CRPS in y is 2 G(y) - 1 with the cdf G. The slope is interpolated at Gauss-Legendre nodes
-between edges and integrated. The table costs a few thousand evaluations of the cdf for any number of values.
-Edges are equally spaced on the scale of normal scores, for recalibrated cdfs, and on the scale of asinh(y),
-for heavy tails. No break of G lies between two edges.
+The slope of the CRPS in y is 2 G(y) - 1 with the cdf G. Between two edges, the slope is interpolated at
+Gauss-Legendre nodes, and the interpolating polynomial is integrated. The table requires a few thousand
+evaluations of the cdf for any number of values. Edges are equally spaced on the scale of normal scores, for
+recalibrated cdfs, and on the scale of asinh(y), for heavy tails. No break of G lies between two edges.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skuq._typing import FloatArray, IntArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
-"""Edges up to 1e30, beyond which a tail is a power of y or zero."""
+"""Edges up to 1e30. Beyond the last edge, a tail is a power of y or zero."""
 
 _ENDS = _SIDE[[-5, -1]]
 _EXACT = 1e-9
@@ -31,9 +31,9 @@ _BLOCK = 2**13
 
 
 def _integrals() -> FloatArray:
-    """Return the matrix from values at the nodes to the powers of the integral from -1, shape (7, 6)."""
+    """Return the matrix from values at nodes to coefficients of the integral from -1, shape (7, 6)."""
     degrees = np.arange(_NODES.size)
-    # by discrete orthogonality, coefficient k is the projection on the polynomial of degree k
+    # Legendre polynomials are orthogonal over the nodes, so coefficient k is a projection on degree k
     weighted = legvander(_NODES, _NODES.size - 1) * _WEIGHTS[:, np.newaxis]
     projection = (degrees[:, np.newaxis] + 0.5) * weighted.T
     powers = np.zeros((_NODES.size + 1, _NODES.size))
@@ -55,7 +55,7 @@ class SmoothCdf(Protocol):
 def _beyond(tail: FloatArray) -> float:
     """Return the integral of the squared tail beyond the table, from the tail at the two `_ENDS`.
 
-    A tail c y^-a contributes y times its square, divided by 2 a - 1. The CRPS is infinite for a <= 1/2.
+    For a tail c y^-a, the integral from y on is y (c y^-a)^2 / (2 a - 1). It is infinite for a <= 1/2.
     """
     if tail[1] == 0:
         return 0.0
@@ -66,8 +66,8 @@ def _beyond(tail: FloatArray) -> float:
 class CrpsTable:
     """CRPS of a one-row distribution at many finite values.
 
-    The distribution is centered near 0 with a scale of order 1, and its density may jump at ``breaks``. The
-    attribute ``mean_difference`` is E|X - X'| of two independent draws, if the standard deviation is finite.
+    The distribution is centered near 0 with a scale of order 1, and its density may jump at ``breaks``. If
+    the standard deviation is finite, the attribute ``mean_difference`` is E|X - X'| of two independent draws.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:
@@ -77,7 +77,7 @@ class CrpsTable:
         nodes = (middle[:, np.newaxis] + half[:, np.newaxis] * _NODES).ravel()
         below, above = (side.reshape(-1, _NODES.size) for side in (dist._cdf(nodes), dist._sf(nodes)))
         pieces = half[:, np.newaxis] * ((below - above) @ _INTEGRALS.T)
-        # the definition of the CRPS gives its value at the median, and the slopes give all other values
+        # The value at the median follows from the definition of the CRPS, all other values from the slopes.
         median = int(np.searchsorted(edges, dist._ppf(np.asarray(0.5))[0]))
         tail = np.where(np.arange(half.size)[:, np.newaxis] < median, below, above)
         lowest = float(half @ (np.square(tail) @ _WEIGHTS))

@@ -12,13 +12,13 @@ _STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 """Coefficients of central differences of order eight."""
 
 _SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
-"""Factors of the step near the end of the domain."""
+"""Factors by which a step is shortened near an end of the domain."""
 
 
 def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the derivative at finite x by central differences, with shorter steps near the domain's end.
+    """Return the derivative at finite x by central differences, with shorter steps near an end of the domain.
 
-    At the end of the domain, the difference is one-sided.
+    At an end of the domain, the difference is one-sided.
     """
     slope = np.full(x.shape, np.nan)
     with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
 """Gauss rules of a probability measure that is divided into cells.
 
-A rule is exact for polynomials of a given degree in each cell, so that breaks of the density cost no nodes.
-Breaks of the integrand cause an error: a jump of the second derivative at b has the error of the function
-max(z - b, 0)^2, which depends on b alone.
+A rule is exact for functions that are polynomials of a given degree in each cell, even if the density has
+breaks. Breaks of the integrand cause an error. If its second derivative jumps at b, the error is proportional
+to the error for the function max(z - b, 0)^2, which depends on b only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sin
 """Normal scores of the edges of cells."""
 _EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
 _NEGLIGIBLE = 1e-6
-"""Least product of value and probability beyond a cell for which the cell is divided."""
+"""A cell is divided if its value times the probability beyond it is at least this number."""
 _CENTRAL = 4.0
 _LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
 _PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
@@ -100,7 +100,7 @@ def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
 
 
 def _to_place(values: FloatArray) -> FloatArray:
-    """Return positions; positions that differ by 1 belong to neighboring cells."""
+    """Return positions in units of the cell width: neighboring cells have positions that differ by 1."""
     return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
 
 
@@ -121,7 +121,7 @@ def _divided(edges: FloatArray, refined: int) -> FloatArray:
 
 
 def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return normal scores, weights and cells that resolve the standard normal measure between breaks."""
+    """Return nodes (normal scores), weights and cells of a rule of the standard normal between breaks."""
     cuts = np.unique(np.concatenate([edges, breaks[np.abs(breaks) < LAST_SCORE]]))
     scores, weights = _panels(cuts)
     cell = np.searchsorted(edges, cuts[:-1], side="right")
@@ -131,7 +131,7 @@ def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, Float
 
 @lru_cache(maxsize=4)
 def exponential_rule(refined: int = 1) -> Rule:
-    """Return a rule of the standard exponential distribution, with cells divided into equal parts."""
+    """Return a rule of the standard exponential distribution, with each cell divided into equal parts."""
     edges = _divided(_EXPONENTIAL_EDGES, refined)
     values, weights = _panels(edges)
     cell = np.repeat(np.arange(len(values)), _FINE.size)

@@ -6,7 +6,8 @@ With the quantile function Q and the cdf F,
     CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du.
 
 These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
-the tails, the panels grow geometrically in -log of the tail probability, which suits light and heavy tails.
+the tails, the width of the panels in -log of the tail probability grows geometrically, which is suitable for
+light and for heavy tails.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ FINE, COARSE = _unit_rule(8), _unit_rule(3)
 """Rules of wide and of narrow panels."""
 
 TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
-"""Edges as shares of a tail's probability, down to 1e-300; -log of the share doubles per edge."""
+"""Edges as shares of a tail's probability, down to 1e-300; -log of the share doubles from edge to edge."""
 
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
 """Edges of the panels between the middle and a break in a tail, down to 1e-15."""
 
 OUTERMOST = 2.0**-50
-"""Tail probability below which breaks are ignored, because the panels of the tails are short there."""
+"""Tail probability below which breaks are ignored, because the panels there are short."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
@@ -65,7 +66,7 @@ class Grid:
 
     def find(self, u: FloatArray, q: FloatArray) -> IntArray:
         """Return the panel that contains each level u = 1 - q."""
-        # each half uses its own positions, because levels near 1 are equal after rounding
+        # the upper half is searched by q, because rounding makes levels near 1 equal
         below = np.searchsorted(self.high[~self.upper], u, side="left")
         above = np.searchsorted(self.low[self.upper][::-1], q, side="left")
         last = self.low.size - 1
@@ -73,14 +74,14 @@ class Grid:
 
 
 def make_grid(breaks: FloatArray) -> Grid:
-    """Lay panels over (0, 1) so that no panel contains a break."""
+    """Return panels that divide (0, 1), with edges at the breaks."""
     inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
-    # toward an extreme break, widths are proportional to the tail probability
+    # near an extreme break, widths are proportional to the tail probability
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
     inner = np.unique(np.concatenate([inner, *rungs]))
-    # geometric in -log of the tail probability, because quantiles of exponential and power tails are smooth
-    # in it
+    # panels are geometric in -log of the tail probability, because quantiles of exponential tails and of
+    # power tails are smooth functions of it
     lower_tail, upper_tail = inner[0] * TAIL_EDGES, (1 - inner[-1]) * TAIL_EDGES[::-1]
     low = np.concatenate([lower_tail[:-1], inner[:-1], upper_tail[:-1]])
     high = np.concatenate([lower_tail[1:], inner[1:], upper_tail[1:]])
@@ -102,7 +103,7 @@ def make_grid(breaks: FloatArray) -> Grid:
 def _place(
     start: FloatArray, stop: FloatArray, tail: BoolArray, node: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the positions of unit nodes and d position / d node, geometric in the tails."""
+    """Return the positions of nodes of (0, 1) and their derivatives; positions are geometric in the tails."""
     geometric = start * (stop / start) ** node
     at = np.where(tail, geometric, start + (stop - start) * node)
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
@@ -126,7 +127,7 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
             deviation = (_node_quantile(dist, at, is_upper) - center) / unit
             first += weight * deviation
             second += weight * deviation**2
-        # moments about the median, in units of the spread, cancel little
+        # moments about the median, in units of the spread, have little cancellation
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
     return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
@@ -138,7 +139,8 @@ def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
     upper = grid.upper[grid.panel]
     level, complement = _level_pair(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
-    # only the panel of y is split; panels below and above have one integrand each
+    # Only the panel that contains y is split. All panels below it share one integrand, all panels above it
+    # another.
     row_panel = grid.find(u, q)
     below, above = grid.weights * level, grid.weights * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
@@ -168,7 +170,8 @@ def _sum_shared(
     def prefix(values: FloatArray) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(values)])
 
-    # nodes before and after the panel of y; upper sums start from above, where they are small
+    # Sums over nodes before and after the panel of y. Sums in the upper tail start at level 1, where terms
+    # are small.
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
     left = y * prefix(below)[start] - prefix(_times(below, quantile))[start]
@@ -208,7 +211,7 @@ def _split_panel(
     u: FloatArray,
     q: FloatArray,
 ) -> FloatArray:
-    """Integrate both sides of y in the panel that contains it, with nodes per row."""
+    """Return the integrals below and above y within the panel that contains y, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
     tail, upper = grid.tail[row_panel], grid.upper[row_panel]
     # rounding may move the level of y out of its panel
@@ -219,7 +222,7 @@ def _split_panel(
         for node, weight in zip(*FINE, strict=True):
             at, step = _place(start, stop, tail, node)
             below_at, above_at = _level_pair(at, upper)
-            # rows of the other tail get the level 1/2, which is discarded
+            # rows in the other tail get the level 1/2, and their values are discarded
             quantile = dist._ppf(np.where(upper, 0.5, at))
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)

@@ -4,7 +4,7 @@ The knots of both cdfs are sorted once. On each cell between neighboring knots a
 
     F(x) - G(x) = linear function + exponential tail of F - exponential tail of G.
 
-The square is integrated term by term. Steps are pieces of slope 0 with tails of length 0.
+The square is integrated term by term. A step function has pieces of slope 0 and tails of length 0.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PiecewiseCdf:
     """n cdfs with k knots each; piece j is between the knots j - 1 and j, and pieces 0 and k are the tails.
 
     ``knots`` of shape (n, k) are sorted. ``starts`` and ``slopes`` of shape (n, k + 1) are the linear part of
-    each piece, from its left knot. The tails have starts 0 and 1, and the probabilities ``masses`` and decay
-    lengths ``lengths`` of the lower and the upper tail. A length of 0 means no tail.
+    each piece, from its left knot. The linear parts of the tails are 0 and 1. ``masses`` and ``lengths`` are
+    the probabilities and decay lengths of the lower and the upper tail. A length of 0 means no tail.
     """
 
     knots: FloatArray
@@ -69,7 +69,7 @@ class PiecewiseCdf:
         return level + slope * (start - anchor), level + slope * (stop - anchor)
 
     def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the value at ``near`` and the decay length of tails; a tail of length 0 has the value 0."""
+        """Return value at ``near`` and decay length of tails; the value of a tail of length 0 is 0."""
         mass, length, end = (
             np.where(upper, above[row], below[row])
             for below, above in (self.masses, self.lengths, (self.knots[:, 0], self.knots[:, -1]))
@@ -125,7 +125,7 @@ def _tail_terms(left: FloatArray, right: FloatArray, one: _Tail, other: _Tail) -
         total += tail.value**2 * exprel(-2 * tail.rate)
         total += 2 * tail.value * (near * exprel(-tail.rate) + (far - near) * _ramp(tail.rate))
     same = exprel(-(one.rate + other.rate))
-    # for opposite directions, take the product at the end of the slower one, without overflow
+    # if the directions are opposite, the product is taken at the end of the slower one to avoid overflow
     opposite = np.exp(-np.minimum(one.rate, other.rate)) * exprel(-np.abs(one.rate - other.rate))
     return total + 2 * one.value * other.value * np.where(one.falls == other.falls, same, opposite)
 
@@ -139,7 +139,7 @@ def _ramp(rate: FloatArray) -> FloatArray:
 
 
 def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: bool) -> FloatArray:
-    """Return the integral beyond the outermost knots, where both cdfs are tails."""
+    """Return the integral beyond the outermost knots of both cdfs."""
     row = np.arange(len(end))
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))

@@ -22,11 +22,11 @@ def record(
     confidence: float,
     error: str = "",
 ) -> dict[str, Any]:
-    """Return one row of the table; ``numbers`` hold the value, its interval and the calibrated range."""
+    """Return one row of the table; ``numbers`` has the value, its interval and the calibrated range."""
     optimum = spec.optimum
     if isinstance(optimum, str):
         optimum = options.get(optimum, spec.options[optimum])
-    if spec.units == 0:  # numbers without units have a scale of 1, so these are rounding errors
+    if spec.units == 0:  # such small numbers are rounding errors, because the metric has no units
         numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
     result = Result(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=error)
     return {

@@ -111,7 +111,7 @@ def uncertainty_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Numbers, or class labels, of rows that no model was trained on.
+        Observed targets. Numbers or class labels. No model may have been trained on these rows.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, or a mapping from names to the forecasts of several models. The report of
         bounds has only the interval metrics. Forecasts of classes are the probabilities of all classes, of
@@ -126,8 +126,8 @@ def uncertainty_report(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
-        Metrics of skuq, by abbreviation or function. None means all metrics without required arguments and X.
-        For a metric of your own, call `bootstrap_interval`.
+        Metrics of skuq, by abbreviation or function. None means all metrics that require neither further
+        arguments nor X. For a metric of your own, call `bootstrap_interval`.
     options : mapping of str to mapping, default=None
         Options by abbreviation. The report includes a metric with required options only if the options are
         given: ``options={"crpss": {"y_train": y_train}}``.
@@ -140,7 +140,7 @@ def uncertainty_report(
     random_state : int, RandomState instance or None, default=None
         Controls the resamples and simulations. Pass an int for reproducible output across calls.
     verbose : int, default=0
-        1 writes the progress of resamples and simulations to stderr, at most ten times each.
+        1 writes the progress of resamples and of simulations to stderr, each in at most ten lines.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
     y = np.ravel(np.asarray(y_true))
     if kind_of(y) in ("texts", "truth values"):
         return True
-    # in each row, bounds hardly have the mean 0.5 if targets repeat two values
+    # Bounds are unlikely to sum to 1 in every row if the targets have only two values.
     repeats_two_values = len(pd.unique(y)) <= min(2, y.size - 1)
     return table.dtype.kind == "f" and repeats_two_values and np.allclose(table.sum(axis=1), 1)
 
@@ -341,7 +341,7 @@ def _values(
 
 
 def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
-    """Return rows and forecast, sorted by standard deviation if a metric has bins of it."""
+    """Return rows and forecast, sorted by standard deviation if a metric bins the standard deviations."""
     if isinstance(rows, RowsOfClasses):
         return rows, rows.of(prediction)
     forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
@@ -404,8 +404,8 @@ def _simulate(
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
     """Return the record with its optimum.
 
-    The optimum of given sets is their nominal coverage. Sets formed from probabilities cover the probability
-    mass that they claim, which is more.
+    The optimum of given sets is their nominal coverage. Sets formed from probabilities have a larger optimum,
+    their own probability mass, so no optimum is recorded.
     """
     if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
         return replace(spec, optimum=spec.optimum_of_sets)

@@ -108,7 +108,7 @@ class UncertaintyReport(pd.DataFrame):
         return f'<div class="skuq-report">{"".join(parts)}</div>'
 
     def _is_whole(self) -> bool:
-        """Return whether all parts of the rendering are present."""
+        """Return whether the table has all columns and attributes that the printed report shows."""
         numbers = {"value", "low", "high", "calibrated", "calibrated_low", "calibrated_high"}
         needed = {"title", *numbers, "direction", "optimum", "reading"}
         return "summary" in self.attrs and needed <= set(self.columns)

@@ -17,7 +17,7 @@ from skuq.evaluation._resampling import Rows
 from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
 
 MOST_DECIMALS = 6
-"""Numbers with more decimals, and numbers from a million on, have an exponent."""
+"""Numbers that need more decimals, and numbers from a million on, are printed with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RowFormat:
             return cls(0, percent)
         shown = [v for v in main if v > ROUNDING * largest]
         needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
-        if percent:  # 99.96 % is not 100 %
+        if percent:  # 99.96 % must not be shown as 100 %
             needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
         decimals = max(needed)
         fits = decimals <= MOST_DECIMALS and largest < 1e6
@@ -167,7 +167,7 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
 def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
     """Return the headline from the shares of n targets inside the interval and below the median.
 
-    Bounds have no median. Their nominal coverage is unknown, so the line compares nothing.
+    Bounds have no median. Their nominal coverage is unknown, so the line has no comparison.
     """
     if below is None:
         return f"the intervals contain {percent(inside)} of the targets"

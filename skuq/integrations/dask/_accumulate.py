@@ -67,8 +67,8 @@ def accumulate(
 
     Notes
     -----
-    Use partitions of at least 100 000 rows, since each partition adds a few milliseconds. A partition that is
-    lost with a worker is read again.
+    Use partitions of at least 100 000 rows, because each partition adds a few milliseconds. If a worker
+    fails, its partitions are read again.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # One node of the graph each, since a callable may hold a model, which every task would copy.
+    # Each is one node of the graph. Otherwise every task would copy the model that a callable may hold.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
@@ -157,5 +157,5 @@ def _column(part: Any, name: Column) -> FloatArray:
 
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
-    """Return the sum of accumulators without changing them, since dask may use them again."""
+    """Return the sum of accumulators; do not change them, because dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

@@ -33,8 +33,8 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
     -------
     columns : dask DataFrame or dask array
         Lazy collection of the same type, index and partitions as X. A DataFrame has the columns "mean" and
-        "std", or the levels as strings such as "0.05". An array has the same columns in this order, shape (n,
-        2) or (n, k).
+        "std", or the levels as strings such as "0.05". An array of shape (n, 2) or (n, k) has the same
+        columns in this order.
 
     See Also
     --------
@@ -56,7 +56,7 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
     names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
-    # One node of the graph, since every task would copy the model.
+    # The model is one node of the graph. Otherwise every task would copy it.
     model = delayed(estimator, pure=False, traverse=False)
     if hasattr(X, "map_partitions"):
         meta = pd.DataFrame({name: np.empty(0) for name in names})

@@ -25,17 +25,17 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""FLAML's regressors without a validation set, by which FLAML finds CatBoost's number of trees."""
+"""FLAML's regressors; CatBoost is missing, because FLAML needs a validation set for its number of trees."""
 
 
 class Learner:
-    """Substitute for a FLAML learner class; an instance, so that it can hold base and wrapper."""
+    """Substitute for a FLAML learner class. It is an instance, so that it can store base and wrapper."""
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
         self.base, self.wrap = base, wrap
 
     def search_space(self, data_size: Any, task: Any, **params: Any) -> Any:
-        """Return FLAML's search space of the base, with its low-cost first values."""
+        """Return FLAML's search space of the base, which begins with values that are fast to fit."""
         return _class_of(self.base).search_space(data_size=data_size, task=task, **params)
 
     def cost_relative2lgbm(self) -> Any:
@@ -68,13 +68,13 @@ def _blank() -> Any:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError in the block after ``seconds``, if signals allow it."""
+    """Raise TimeoutError in the block after ``seconds``, in the main thread of a system with SIGALRM."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
         yield
         return
     handler = signal.signal(signal.SIGALRM, _raise_timeout)
-    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would be no limit
+    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would mean no limit
     try:
         yield
     finally:
@@ -110,8 +110,8 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # Instead of FLAML's fit, which also limits the address space of the process. Libraries reserve
-            # more address space than memory.
+            # FLAML's fit is not used, because it limits the address space of the process. Libraries reserve
+            # more address space than they use memory.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:
@@ -132,8 +132,8 @@ def _wrapped_class() -> Any:
 def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Learner:
     """Return a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
 
-    The learner keeps FLAML's search space, low-cost first values and cost. Its model is wrapped, so that the
-    search selects hyperparameters for the distribution instead of point predictions.
+    The learner has FLAML's search space, first values that are fast to fit, and relative cost. Its model is
+    wrapped, so that the search optimizes hyperparameters for the distribution instead of point predictions.
 
     Parameters
     ----------
@@ -164,13 +164,12 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     Notes
     -----
     A trial costs the fits of the wrapper times FLAML's number of folds.
-    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold are the
-    cheapest.
+    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold cost least.
 
-    The signal SIGALRM stops a trial that exceeds the time budget; the unconditional distribution of y
-    replaces it. On Windows and outside the main thread, Python does not have this signal, and trials are not
-    stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows does not count toward its
-    budget.
+    The signal SIGALRM stops a trial that exceeds the time budget. The trial then has the unconditional
+    distribution of y as its forecast. On Windows and outside the main thread, Python does not have this
+    signal, and trials are not stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows
+    does not count toward its budget.
 
     ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
     ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. The ensemble is

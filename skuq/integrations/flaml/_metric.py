@@ -13,12 +13,11 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
-"""Loss of a trial that violates a constraint, times one plus the violation; finite, since FLAML discards
-infinite losses."""
+"""Loss of a trial that violates a constraint, times one plus the violation; infinite losses are discarded."""
 
 
 class Metric:
-    """Callable for FLAML; a class, since FLAML pickles it."""
+    """Callable for FLAML; it is a class, because FLAML pickles it."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
@@ -54,7 +53,7 @@ class Metric:
 
     def _loss(self, values: dict[str, float]) -> float:
         violations = [constraint.violation(values[constraint.name]) for constraint in self.constraints]
-        worst = float(np.max(violations, initial=0.0))  # NaN stays NaN and never wins
+        worst = float(np.max(violations, initial=0.0))  # NaN if a value is NaN: not the best trial
         first = self.scorers[0]
         loss = values[first.metric_name]
         if worst != 0.0:
@@ -68,18 +67,17 @@ def metric(
     """Return a metric for FLAML's ``AutoML.fit(metric=...)`` from skuq metrics.
 
     FLAML calls its metric with the learner and the validation rows of a trial. Scorers of skuq have a
-    different signature and raise an error in FLAML. Unknown metric names fail in every trial without an
-    error.
+    different signature and raise an error in FLAML. With the name of an unknown metric, every trial of FLAML
+    fails without an error message.
 
     Parameters
     ----------
     loss : str or scorer, default="crps"
         Metric to minimize: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options. Metrics
-        for which larger is better are negated. Width and coverage have no direction:
-        ``make_scorer("mpiw", greater_is_better=False)`` minimizes the width; add a constraint on the
-        coverage.
+        for which larger is better are negated. Width and coverage have no direction. To minimize the width,
+        pass ``make_scorer("mpiw", greater_is_better=False)`` and a constraint on the coverage.
     *also_logged : str or scorer
-        Further metrics, logged with their own sign and name, in addition to the loss.
+        Further metrics, which are logged with their own sign and name.
     subject_to : dict of str to (operator, limit), default=None
         Constraints on metrics by abbreviation, in the metric's own units: ``{"picp": (">=", 0.88)}``. These
         metrics are logged, too.
@@ -109,8 +107,9 @@ def metric(
     that may be negative, such as the negative log-likelihood.
 
     A trial that violates a constraint has a loss of at least 1e100 and ranks after all trials without
-    violation. Among trials with violations, the smallest relative violation wins, as in
-    `skuq.model_selection.refit_best`. FLAML's own ``metric_constraints`` ignore logged values in version 2.7.
+    violation. If all trials violate a constraint, the trial with the smallest relative violation is the best,
+    as in `skuq.model_selection.refit_best`. FLAML's own ``metric_constraints`` ignore logged values in
+    version 2.7.
 
     In cross-validation FLAML averages the losses of folds, so a violation in one small fold excludes the
     trial. ``fit(metric=m, cv_score_agg_func=m.aggregate)`` constrains the means over the folds.

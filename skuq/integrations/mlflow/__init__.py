@@ -1,4 +1,4 @@
-"""Uncertainty reports in MLflow runs; needs mlflow or mlflow-skinny."""
+"""Uncertainty reports in MLflow runs; requires mlflow or mlflow-skinny."""
 
 from skuq.integrations.mlflow._log_report import log_report
 

@@ -56,7 +56,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     if not isinstance(report, UncertaintyReport):
         raise TypeError(
             f"`report` must be the result of uncertainty_report, got {type(report).__name__}. Select metrics "
-            "by `uncertainty_report(metrics=...)`, since a selection of rows is a plain DataFrame."
+            "by `uncertainty_report(metrics=...)`, because a selection of rows is a plain DataFrame."
         )
     mlflow.log_metrics(_numbers(report))
     mlflow.log_text(report.to_text(), f"{_FILE}.txt")

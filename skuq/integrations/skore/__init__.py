@@ -1,4 +1,4 @@
-"""Metrics for skore's reports; does not need skore itself."""
+"""Metrics for skore's reports; this module does not import skore."""
 
 from skuq.integrations.skore._metric import metric
 

@@ -24,8 +24,8 @@ def metric(scorer: Any) -> Metric:
     """Return a metric for skore's ``report.metrics.add`` from a skuq metric.
 
     skore calls the function of a scikit-learn scorer with the output of ``predict``. Metrics of skuq need
-    distributions, so the table would contain NaN. skore calls functions that are not scorers with the
-    estimator. The returned metric is such a function.
+    distributions, so the table would contain NaN for a scorer of skuq. If skore gets a function that is not a
+    scorer, it calls the function with the estimator. The returned metric is such a function.
 
     Parameters
     ----------

@@ -54,10 +54,10 @@ def search_space(
 
     Notes
     -----
-    TPOT starts dask processes even with ``n_jobs=1``, so a script needs ``if __name__ == "__main__":``,
-    unless ``processes=False``. TPOT 1.1 imports ``pkg_resources``, which setuptools contains up to version
-    80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails in TPOT's own search space, whose
-    mixing parameters begin at 0.
+    TPOT starts dask processes even with ``n_jobs=1``, so a script needs the line
+    ``if __name__ == "__main__":``, unless ``processes=False`` is passed. TPOT 1.1 imports ``pkg_resources``,
+    which setuptools contains up to version 80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails
+    in TPOT's own search space, whose mixing parameters begin at 0.
 
     Examples
     --------

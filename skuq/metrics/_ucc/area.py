@@ -39,7 +39,7 @@ def area(
     if y_range is None:
         low, high = x_range if x_range is not None else (0.0, np.inf)
     elif not reaches(y_range[1], y[-1], total=y[0]):
-        return np.inf  # the curve does not reach so low a y
+        return np.inf  # the whole curve lies above this y
     else:
         low, high = _crossing(x, y, y_range[1], closed=False), _crossing(x, y, y_range[0], closed=True)
     return _area_up_to(x, y, high) - _area_up_to(x, y, low) if high > low else 0.0
@@ -62,7 +62,7 @@ def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float
 
 
 def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the polygon of the rule; a jump is two corners of the same x."""
+    """Return the corners of the polygon whose area the rule computes; a jump has two corners of equal x."""
     if rule == "trapezoid" or (rule == "exact" and not step):
         return x, y
     if rule == "exact":
@@ -73,7 +73,8 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
 def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
     """Return the first x with y not above the level, or, if `closed`, the last x with y not below it.
 
-    If y stays at the level, the two are far apart, so the comparison allows for rounding.
+    If y equals the level over a range of x, the two results are the ends of the range. The comparison
+    therefore has a tolerance for rounding errors.
     """
     position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:

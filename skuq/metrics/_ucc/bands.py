@@ -24,7 +24,7 @@ ZERO_BANDS = ("keep", "min")
 
 
 class Bands(NamedTuple):
-    """Errors and bands of the rows with positive weight; symmetric bands are one shared array."""
+    """Errors and bands of the rows with positive weight; symmetric bands are the same array twice."""
 
     error: FloatArray
     lower: FloatArray

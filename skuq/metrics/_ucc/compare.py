@@ -14,7 +14,7 @@ from skuq._validation import check_option
 from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 
 TIE = 1e-9
-"""Relative difference below which widths are equal: bands of one shape and two sizes have one curve."""
+"""Relative difference below which widths are equal, for bands that differ by a common factor only."""
 
 NO_MODEL = -1
 
@@ -27,8 +27,9 @@ class CharacteristicsComparison:
     ----------
     models : DataFrame
         One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
-        model is the narrowest. Ties up to rounding count for the first model, and miss rates that no model
-        reaches count for none. "dominated_by": the models that dominate this model, separated by commas.
+        model is the narrowest. If several models are equally narrow up to rounding, the miss rate counts for
+        the first of them. Miss rates that no model reaches are not counted for any model. "dominated_by": the
+        models that dominate this model, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
         "miss_rate_high", in decreasing order of miss rates.
@@ -123,9 +124,9 @@ def compare_characteristics_curves(
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
-    """Return the falling miss rates at which some curve steps, from 1 to the last before 0.
+    """Return all miss rates at which a curve has a step, and the ends 1 and 0, in falling order.
 
-    Every width is constant between two of these miss rates. The function undoes the rounding of shares.
+    Every width is constant between two of these miss rates. Rates that differ only by rounding occur once.
     """
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
@@ -136,14 +137,14 @@ def _lengths(levels: FloatArray) -> FloatArray:
 
 
 def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:
-    """Return the least width in the middle of each interval of miss rates; infinite out of reach."""
+    """Return the least width at each midpoint between miss rates, infinite if the curve does not reach it."""
     middle = (levels[1:] + levels[:-1]) / 2
     position = np.searchsorted(-curve.miss_rate, -middle)
     return np.append(getattr(curve, x_axis), np.inf)[position]
 
 
 def _narrowest(width: FloatArray) -> IntArray:
-    """Return the first model of the least width on each interval, up to rounding; `NO_MODEL` out of reach."""
+    """Return the first model with the least width on each interval, or `NO_MODEL` if no width is finite."""
     least = width.min(axis=0)
     first = np.argmax(width <= least * (1 + TIE), axis=0)
     return np.where(least < np.inf, first, NO_MODEL)

@@ -217,9 +217,9 @@ def interval_excess(
     r"""Return the excess, the mean distance of covered targets from the nearer bound.
 
     The smaller the better at equal coverage, minimum is zero. The mean is over all rows, with 0 for missed
-    targets. The excess measures the width that was not needed. It is an axis of the uncertainty
-    characteristics curve and the counterpart of `interval_deficit`. The metric is not proper: intervals that
-    miss every target have no excess (see the example), so do not select by it.
+    targets. The excess is the part of the width that was not needed to cover the targets. It is an axis of
+    the uncertainty characteristics curve and the counterpart of `interval_deficit`. The metric is not proper:
+    intervals that miss every target have no excess (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -233,7 +233,8 @@ def interval_excess(
         Nominal coverage of the central interval. It has no effect on bounds.
     side : {"nearest", "active"}, default="nearest"
         Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the target's side of the forecast mean
-        (the package UQ360). The two differ for asymmetric intervals. Bounds have no mean and need "nearest".
+        (the package UQ360). The two distances may differ for asymmetric intervals. Bounds have no mean, so
+        they require "nearest".
 
     Returns
     -------
@@ -295,9 +296,9 @@ def interval_deficit(
     r"""Return the deficit, the mean distance of missed targets from their interval.
 
     The smaller the better at equal width, minimum is zero. The mean is over all rows, with 0 for covered
-    targets. The deficit is a miss rate with distances and an axis of the uncertainty characteristics curve.
-    The metric is not proper: infinite intervals have no deficit (see the example), so do not select by it. A
-    weighted sum of width and deficit is the proper `interval_score_loss`.
+    targets. The deficit is a miss rate in which each miss counts by its distance. It is an axis of the
+    uncertainty characteristics curve. The metric is not proper: infinite intervals have no deficit (see the
+    example), so do not select by it. A weighted sum of width and deficit is the proper `interval_score_loss`.
 
     Parameters
     ----------

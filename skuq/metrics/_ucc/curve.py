@@ -211,7 +211,8 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         optimum : CostOptimum
-            Point, its cost, and the cost of the unscaled bands. Ties go to the narrowest bands.
+            Point, its cost, and the cost of the unscaled bands. If several points have the smallest cost, the
+            result is the point with the narrowest bands.
 
         Notes
         -----
@@ -253,8 +254,8 @@ class UncertaintyCharacteristicsCurve:
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Ordinate, a cost of misses.
         x_range, y_range : pair of float, default=None
-            Part of the curve with x or y in a closed range; pass at most one of the two. The area lies
-            between this part and the abscissa. The curve is cut exactly at the limits.
+            Closed range of x or of y, which selects a part of the curve; pass at most one of the two. The
+            area lies between this part and the x axis. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
             "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, with the value at the
             right end. "trapezoid" uses straight lines between the corners. "uq360" is the rule of the package
@@ -340,7 +341,7 @@ def uncertainty_characteristics_curve(
         Multiply the bands by a factor, or add a number, which may be negative. Bands are never negative.
     side : {"nearest", "active"}, default="nearest"
         Measure the excess to the nearer bound (eq. 6), or to the bound on the side of the target (the package
-        UQ360). The two differ only for asymmetric bands.
+        UQ360). The two distances differ only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
         "keep" leaves rows with a band of 0 missed at every factor, unless the target equals the prediction.
         "min" replaces these bands by the smallest positive band of their side (UQ360).

@@ -32,7 +32,7 @@ class Path(NamedTuple):
 
 
 def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
-    """Return k at which the active band reaches the target (eq. 8), with 0 / 0 = 0 and other x / 0 = inf."""
+    """Return the scale at which the active band reaches the target (eq. 8); 0 / 0 is 0, other x / 0 inf."""
     band = _active(error, lower_band, upper_band)
     with np.errstate(over="ignore"):  # a scale that overflows is infinite, as for a band of 0
         if band.min() > 0:
@@ -50,12 +50,13 @@ def scale_path(
     """Return the curve traced by multiplying all bands by k >= 0.
 
     The cost is one sort of the critical scales. Asymmetric bands with ``side="nearest"`` need a second sort,
-    because the other bound is the nearer one from the scale 2 |e| / (z_active - z_other) on.
+    because the other bound is nearer to the target from the scale 2 |e| / (z_active - z_other) on.
     """
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
-    # Rows with an error and no band are missed at every scale: a constant part of the deficit, no corner.
+    # A row with an error and a band of 0 is missed at every scale. It adds a constant to the deficit and no
+    # corner.
     constant_deficit = 0.0
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
@@ -80,9 +81,10 @@ def _trace(
 ) -> Path:
     """Return the curve at 0 and at the sorted scales, including ties, from running sums.
 
-    A and D are the sums of active bands and of errors over the rows up to scale k. A' and D' are the sums
-    over the other rows. The excess is k A - D, and the deficit is D' - k A'. `errors` are the mean errors of
-    the rows with a finite and with an infinite critical scale. Blocks of rows stay in the processor's cache.
+    A and D are the sums of active bands and of errors over the rows with a critical scale of at most k. A'
+    and D' are the sums over the other rows. The excess is k A - D, and the deficit is D' - k A'. `errors` are
+    the mean errors of the rows with a finite and with an infinite critical scale. Blocks of rows stay in the
+    processor's cache.
     """
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
@@ -98,7 +100,7 @@ def _trace(
         # The error of a row is k_i z_i, because its band reaches the target at k_i (eq. 8).
         error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
         if share is None:
-            # Counts i / n have one rounding error, sums of 1 / n have i.
+            # A count divided by n has one rounding error, a sum of i terms 1 / n has i.
             miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
         else:
             np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
@@ -133,7 +135,7 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by adding b to all bands, which are never negative.
+    """Return the curve traced by adding b to all bands; a negative sum becomes 0.
 
     The curve begins at the bias at which the widest band vanishes. Its corners are the critical biases
     |e| - z, and every -z, at which the slopes change.
@@ -148,7 +150,7 @@ def bias_path(
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
     t = t[last_of_ties(t, max(-first, float(t[-1])))]
     del ends  # frees an array as long as the rows
-    # A covered target is (b + z) - |e| inside, the hinge at the critical bias.
+    # The excess of a covered target is (b + z) - |e|, a hinge at the critical bias.
     excess = hinge_sum(t, critical, share)
     deficit = hinge_sum(t, -active, share)  # mean active band, from which the deficit follows below
     if lower is upper:
@@ -158,7 +160,7 @@ def bias_path(
     # In every row |e| - band = deficit - excess, because one of the two is 0.
     np.subtract(excess, deficit, out=deficit)
     deficit += mean_error
-    # From the turn on, the excess of a row is |e| until the inactive band begins to grow.
+    # From its turn (see `_turns`) until its inactive band begins to grow, a row has the excess |e|.
     if turns.size:
         excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
     critical[error == 0] = first  # a band of any size covers a target at the prediction
@@ -175,9 +177,10 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 def _turns(
     error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the turns, from which the inactive bound is the nearer, the inactive bands and weight shares.
+    """Return the turns, the inactive bands and the weight shares of the rows that have a turn.
 
-    From the turn 2 |e| - z until the inactive band begins to grow, the excess is |e|.
+    From the turn 2 |e| - z on, the inactive bound is nearer to the target than the active bound. The excess
+    is then |e| until the inactive band begins to grow.
     """
     if lower is upper:
         return _NO_TURNS
@@ -226,7 +229,7 @@ def _with_nearest_excess(
     t = np.union1d(path.parameter, turn)
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
-    # Beyond the turn, the excess of a row is smaller by (z_active - z_other) (k - turn).
+    # From the scale "turn" on, the excess of a row is smaller by (z_active - z_other) (k - turn).
     excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
     with_turns = Path(
         t,

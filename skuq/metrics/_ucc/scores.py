@@ -93,7 +93,7 @@ def area_of_curve(
     zero_band: str = "keep",
     **part: Any,
 ) -> float:
-    """Return the area of a part of a curve of the given bands."""
+    """Return the area under the chosen part of a curve."""
     return curve.area(**part)
 
 
@@ -146,8 +146,8 @@ def auucc_loss(
     bands. A common factor of all bands does not change the area, so it does not measure calibration.
 
     The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
-    example). The area of excess and deficit is closer to a proper score. Partial areas of few misses
-    (``y_range=(0, 0.2)``) are closer, too. Select by `crps_loss`.
+    example). Two other areas are closer to a proper score: the area of excess and deficit, and the part of
+    the area with low miss rates (``y_range=(0, 0.2)``). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def auucc_loss(
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
         Ordinate. With "deficit", the area is in squared units of y.
     x_range, y_range : pair of float, default=None
-        Range of x or y for a partial area, cut exactly; pass at most one.
+        Range of x or y for a partial area; pass at most one. The curve is cut exactly at the limits.
     rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
         "exact" is the integral of the curve, "rectangle" the sum of eq. 14 of [1]_. "trapezoid" uses straight
         lines between corners. "uq360" is the rule of the package UQ360; see
@@ -176,7 +176,8 @@ def auucc_loss(
     vary : {"scale", "bias"}, default="scale"
         Multiply the bands by a factor, or add a number.
     zero_band : {"keep", "min"}, default="keep"
-        Keep bands of 0, which no factor widens, or replace them by the smallest positive band (UQ360).
+        Keep bands of width 0, which remain 0 for any factor, or replace them by the smallest positive band
+        (UQ360).
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Search for the best distribution: space, budget, evaluation, engines and final choice."""
+"""Search for the best distribution: search space, time budget, evaluation, search methods, final choice."""

@@ -1,4 +1,4 @@
-"""Wall-clock time of a search: remaining time, use so far, and expected time of a fit."""
+"""Wall-clock time of a search: remaining time, time per use, and expected time of a fit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 USES = ("imports", "probes", "trials", "choice", "refits")
-"""Measured uses of the time; the rest is "other"."""
+"""Uses of the time that are measured; all other time is reported as "other"."""
 GROWTH = (0.3, 0.85, 1.1)
-"""Least, likely and largest power of the number of rows in the time of a fit."""
+"""The time of a fit grows with a power of the number of rows; smallest, likely and largest power."""
 UNCERTAINTY = 2.0
-"""Factor between the stated and the actual time of a fit."""
+"""Factor by which the actual time of a fit may be longer or shorter than the stated time."""
 MAX_POWER = 3.0
 
 
 class Cost(NamedTuple):
-    """Stated time of an import and of a fit on an ordinary machine: seconds, and seconds per row."""
+    """Time of an import in seconds, and of a fit in seconds per row, as stated for an ordinary machine."""
 
     imports: float
     seconds: float
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Least, likely and largest number of seconds."""
+    """Smallest, likely and largest number of seconds."""
 
     low: float
     likely: float
@@ -53,7 +53,7 @@ def clock() -> float:
 
 
 class Budget:
-    """Time of a search from now on, with None for an unlimited search."""
+    """Time budget of a search that starts now; None means no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self.begin = clock()
@@ -66,7 +66,7 @@ class Budget:
 
     @contextmanager
     def account(self, use: str) -> Iterator[None]:
-        """Add the time inside the block to a use; blocks must not be nested."""
+        """Add the time of the block to the time of a use; blocks must not be nested."""
         start = clock()
         try:
             yield
@@ -97,7 +97,7 @@ class Budget:
         if rows <= sizes[-1]:
             seconds = slowest[next(size for size in sizes if size >= rows)]
             return Forecast(seconds, seconds, seconds)
-        # times of nearly equal numbers of rows contain no information about the growth
+        # the times of two nearly equal numbers of rows do not show how the time grows with the number of rows
         last = max(slowest[size] for size in sizes if 2 * size > sizes[-1])
         ratio = rows / sizes[-1]
         sizes = [*(size for size in sizes if 2 * size <= sizes[-1]), sizes[-1]]

@@ -1,4 +1,4 @@
-"""Fits of candidates, fold by fold, each on one thread and within the time budget."""
+"""Fits of candidates, fold by fold. Each fit runs on one thread and within the time budget."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor
 
 PROBE_ROWS = 100
-"""Number of rows of the first measurement of the time of a kind."""
+"""Number of rows of the first probe, a fit on few rows that measures the time of a kind of candidate."""
 PROBE_FACTOR = 4
-"""Factor between the numbers of rows of two measurements."""
+"""Factor between the numbers of rows of two probes."""
 PARALLEL_SECONDS = 20.0
-"""Smallest budget with parallel fits; the start of the processes would take most of a smaller budget."""
+"""Smallest budget with parallel fits; starting the processes would take most of a smaller budget."""
 PROBE_SHARE = 0.1
-"""Largest share of the available time for one probe; a third of this share with a stated cost."""
+"""Largest share of the available time for one probe; a third of this share if the cost is stated."""
 
 
 class Outcome(NamedTuple):
-    """Result of a fit: its time, forecasts of test rows, a model of all rows, or an error."""
+    """Result of a fit: its time, and forecasts of test rows, a model of all rows, or an error."""
 
     seconds: float
     dist: Distribution | None = None
@@ -78,7 +78,7 @@ class Evaluator:
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each running trial, if ``reserve`` seconds remain; None fits in any case."""
+        """Fit the next fold of each running trial, if ``reserve`` seconds would remain or it is None."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -113,7 +113,7 @@ class Evaluator:
         return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
 
     def foresee(self, candidate: Candidate, available: float) -> float:
-        """Return the expected seconds of all fits of a candidate, measured on few rows if uncertain."""
+        """Return the expected seconds of all fits of a candidate, measured on few rows if unknown."""
         while True:
             needed = self._needed(candidate)
             largest = self.budget.largest(candidate.kind)
@@ -227,7 +227,7 @@ def _fit(
     latest: float,
     random_folds: bool,
 ) -> Outcome | None:
-    """Fit and forecast within the time limit; return None if it is too late."""
+    """Fit and forecast within the time limit; return None if the latest time of the start has passed."""
     start = clock()
     if start > latest:
         return None

@@ -1,4 +1,4 @@
-"""Final choice between the best candidate of each base model, their pool, and recalibrators after each."""
+"""Final choice between the best candidates and their pool, each with and without a recalibrator."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""Combination of a pool; averages of quantiles are fast and keep the members' width."""
+"""How a pool combines its members: averages of quantiles are fast and have the mean width of the members."""
 CRPS_TOLERANCE = 1.005
-"""Factor of the smallest CRPS within which recalibrations of the same forecasts count as equal."""
+"""Recalibrations of the same forecasts count as equal up to this factor of the smallest CRPS."""
 LEAST_WEIGHT = 0.02
-"""Smallest weight of a member of a pool; others need no fit."""
+"""Smallest weight of a member of a pool. Candidates with a smaller weight are left out."""
 WEIGHT_ROWS = 10_000
-"""Largest number of rows for the weights of a pool."""
+"""Largest number of rows from which the weights of a pool are computed."""
 _RECALIBRATION = "recalibration"
 
 Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
-"""Members, weights, and forecasts combined with these weights and with weights from other folds."""
+"""Members, their weights, forecasts with these weights, and forecasts with weights from other folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return each trial, and if requested their pool, with every recalibrator within the time."""
+    """Return each trial, and their pool if requested, with each recalibrator for which there is time."""
     folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
     if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
@@ -123,7 +123,7 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
         raise next(iter(errors.values()))
     for name in sorted(errors.keys() - {one.recalibration for one in found}):
         warn_user(
-            f"recalibrator {name!r} is left out, since its fit to the out-of-fold forecasts failed: "
+            f"recalibrator {name!r} is left out, because its fit to the out-of-fold forecasts failed: "
             f"{type(errors[name]).__name__}: {errors[name]}",
             FitFailedWarning,
         )
@@ -164,7 +164,7 @@ def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRow
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    """Return the finalist with the least violation, then CRPS; coverage decides between equal ones."""
+    """Return the finalist with the smallest violation, then CRPS; coverage decides between equal ones."""
     best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
     close = [
         one

@@ -1,4 +1,4 @@
-"""Successive halving: the best third of the candidates goes on to the next fold."""
+"""Successive halving: the best third of the candidates is fitted on the next fold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REDUCTION_FACTOR = 3
 
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, then random candidates, in brackets."""
+    """Evaluate base models with their own parameters, then random candidates, in groups called brackets."""
     waiting = list(search.evaluator.space.first())
     while not search.is_over():
         if search.best:
@@ -45,7 +45,7 @@ def _bracket(
         if candidate is None:
             break
         if search.admits(candidate, committed):
-            # most are stopped after the first fold
+            # most candidates are stopped after the first fold
             committed += search.first_fold_seconds(candidate)
             bracket.append(search.open(candidate))
         elif drawn:

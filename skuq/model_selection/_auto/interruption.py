@@ -1,4 +1,4 @@
-"""Interrupted or killed trials: recorded as failed, and repeated."""
+"""Interrupted or killed trials are recorded as failed, and repeated."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from types import FrameType
 from typing import Any
 
 HEARTBEAT_SECONDS = 30.0
-"""Time between two heartbeats of a search."""
+"""Seconds between two heartbeats, times that a search stores to show that it is running."""
 GRACE_SECONDS = 300.0
-"""Time without a heartbeat after which the process of a running trial counts as killed."""
+"""Seconds without a heartbeat after which the process of a running trial counts as killed."""
 MAX_INTERRUPTIONS = 3
-"""Number of interruptions after which a candidate is not repeated, since it may crash the process."""
+"""Number of interruptions after which a candidate is not repeated, because it may crash the process."""
 _OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
 """Names of the user attributes of a stored trial."""
 
@@ -41,7 +41,7 @@ def _machine() -> str:
 
 
 def _exists(pid: int) -> bool:
-    if sys.platform == "win32":  # the signal 0 would end the process
+    if sys.platform == "win32":  # on Windows, signal 0 would end the process
         return True
     try:
         os.kill(pid, 0)
@@ -65,7 +65,7 @@ class Owner:
         return bool(frozen.user_attrs.get(_OWNER) == self._record)
 
     def has_lost(self, frozen: Any) -> bool:
-        """Return whether the process of a running trial has ended, elsewhere by the last heartbeat."""
+        """Return whether the process of a trial has ended; on another machine, the last heartbeat decides."""
         owner = frozen.user_attrs.get(_OWNER, {})
         if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
             return True
@@ -95,7 +95,7 @@ class Owner:
 
 
 def ended_by(handle: Any, reason: str) -> None:
-    """Record the reason of a failure other than an interruption."""
+    """Record why a trial failed, if it was not interrupted."""
     handle.set_user_attr(_ENDED, reason)
 
 
@@ -145,11 +145,11 @@ def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], l
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """Raise an exception at SIGTERM inside the block, and repeat the signal after it."""
+    """Raise an exception if SIGTERM arrives inside the block, and send the signal again after the block."""
     process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # a forked child ends by the default handler
+        if os.getpid() != process:  # a forked child uses the default handler
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         raise Terminated

@@ -29,13 +29,13 @@ _STORAGES = (
     "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
 KEPT_PERCENTAGE = 100 / 3
-"""Percentage of best complete trials within which a trial continues with the next fold."""
+"""A trial continues with the next fold if it would be in this percentage of the best complete trials."""
 
 
 def open_study(
     optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
 ) -> tuple[Any, int]:
-    """Return the study of this name or a new study, and its seed; raise if the content differs."""
+    """Return the stored study of this name or a new study, and its seed; raise if its content differs."""
     n_first = len(list(space.first()))
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
@@ -135,11 +135,11 @@ class _ParzenSearch:
     search: Search
     optuna: Any
     study: Any
-    rng: np.random.RandomState  # source of candidates that replace repeated suggestions
+    rng: np.random.RandomState  # for candidates that replace repeated suggestions
     owner: Owner = field(default_factory=Owner)
     waiting: list[Candidate] = field(default_factory=list)  # stored candidates to fit again
     running: list[Trial] = field(default_factory=list)
-    tried_again: bool = False  # the last trial was interrupted before
+    tried_again: bool = False  # the last trial repeats an interrupted trial
 
     @property
     def space(self) -> Space:
@@ -174,11 +174,11 @@ class _ParzenSearch:
         self.waiting = [trial.candidate for trial in best.values()]
 
     def _width(self) -> int:
-        """Return the number of parallel trials; 1 if a trial may crash the process."""
+        """Return the number of parallel trials, which is 1 if a trial may crash the process."""
         return 1 if self.tried_again or self._interrupted()[0] else self.search.width
 
     def _next(self) -> Trial | None:
-        """Start the next trial; None if every candidate has one or takes too long."""
+        """Start the next trial; return None if every candidate has a trial or takes too long."""
         search = self.search
         if (candidate := search.choose(self.waiting)) is not None:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
@@ -209,7 +209,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates within the time, and kinds interrupted too often."""
+        """Return interrupted candidates that fit into the time, and kinds that were interrupted too often."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
@@ -237,7 +237,7 @@ class _ParzenSearch:
         return True
 
     def _due(self) -> list[Candidate]:
-        """Return interrupted candidates, then base models without a trial or whose trials ran out of time."""
+        """Return interrupted candidates, then base models that have no trial or no trial with enough time."""
         release_lost(self.optuna, self.study, self.owner)
         interrupted, given_up = self._interrupted()
         self.tried_again = bool(interrupted)
@@ -251,7 +251,7 @@ class _ParzenSearch:
     def _ask(
         self, elsewhere: dict[Hashable, Candidate] | None = None, *, shared: bool = False
     ) -> Trial | None:
-        """Start the next trial of the study; None if its candidate has a trial or takes too long."""
+        """Start the next trial of the study; return None if its candidate has a trial or takes too long."""
         handle = self.study.ask()
         self.owner.claim(handle)  # first, so that later interruptions are recorded
         candidate = self.space.suggest(handle)

@@ -1,4 +1,4 @@
-"""State of a search, independent of its engine."""
+"""State of a search, the same for both engines (Optuna and successive halving)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
 
 TRIALS_PER_ROUND = 4
-"""Number of parallel trials, a constant, so that results do not depend on ``n_jobs``."""
+"""Number of parallel trials. It is constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2
-"""Factor between the expected time of a candidate and the time it needs to start."""
+"""A candidate is started only if the remaining time is at least this factor times its expected time."""
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""Share and seconds by which the first candidate may exceed the remaining time; the larger one counts."""
+"""The first candidate may exceed the remaining time by the larger of this share and these seconds."""
 MEMBERS = 6
 """Largest number of members of a pool."""
 FINAL_BUDGET_SHARE = 0.07
@@ -38,7 +38,7 @@ class Search:
     on_trial: Callable[[Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
-    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that need no other trial
+    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that need no further trial
     closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
 
     def advance(self, trials: list[Trial]) -> None:
@@ -47,7 +47,7 @@ class Search:
 
     @property
     def width(self) -> int:
-        """Number of parallel trials: one until a trial is complete, and with a time budget one per job."""
+        """Number of parallel trials: one before a trial is complete, and one per job with a time budget."""
         if not self.best:
             return 1
         return (
@@ -57,7 +57,7 @@ class Search:
         )
 
     def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
-        """Return a random candidate within the time, without a trial here or ``elsewhere``; or None."""
+        """Return a random candidate within the time that has no trial here or ``elsewhere``, or None."""
         late: set[Hashable] = set(elsewhere)
         space = self.evaluator.space
         while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
@@ -67,7 +67,7 @@ class Search:
         return None
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate within the time; always one until a candidate is complete."""
+        """Return the first candidate that fits into the time; without a complete trial, always return one."""
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
             return next(filter(self.admits, candidates), None)
@@ -82,7 +82,7 @@ class Search:
         return seconds[min(seconds)]
 
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate; close its kind without time for the smallest."""
+        """Return whether there is time for a candidate; close its kind if the fastest one takes too long."""
         if candidate.kind in self.closed:
             return False
         if self.evaluator.budget.seconds is None:
@@ -116,7 +116,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial, unless another trial of the kind gives forecasts."""
+        """Close the kind of a failed trial, unless another trial of the kind has forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None
@@ -131,7 +131,7 @@ class Search:
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return the addition to the CRPS that gives the order of `rank`."""
+        """Return the number to add to the CRPS for violations, so that sums have the order of `rank`."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
@@ -139,7 +139,7 @@ class Search:
         return sorted(self.best.values(), key=self.rank)[:MEMBERS]
 
     def affordable(self) -> list[Trial]:
-        """Return the leaders within the remaining time, or the first or fastest possible leader."""
+        """Return the leaders that fit into the remaining time, or one leader if none fits."""
         ranked = self.leaders()
         found: list[Trial] = []
         remaining = self.evaluator.budget.remaining()

@@ -22,16 +22,16 @@ from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
-"""Supported scipy distributions of a parameter, and whether each is uniform in the logarithm."""
+"""Supported scipy distributions of a parameter, and whether the logarithm is uniform."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool cannot have."""
 DRAWS = 1000
-"""Number of draws without a new candidate after which finite base models are listed."""
+"""After this many draws without a new candidate, all candidates of finite base models are listed."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")
-"""Parameters to which the time of a fit is proportional."""
+"""Parameters that are proportional to the time of a fit."""
 
 
 @dataclass(eq=False)
@@ -68,12 +68,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Values:
-    """Parameter with listed values of any type; the sampler gets their positions."""
+    """Parameter with a list of values of any type; the sampler gets positions in the list."""
 
     values: tuple[Any, ...]
 
     def start(self, value: Any) -> Any:
-        """Return an estimator's own value, or the middle value if it is not listed."""
+        """Return the value of the estimator, or the middle value of the list if the value is not listed."""
         return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
 
     def draw(self, rng: np.random.RandomState) -> Any:
@@ -97,7 +97,7 @@ class Range:
     integer: bool
 
     def start(self, value: Any) -> Any:
-        """Return an estimator's own value, or the middle if it is outside."""
+        """Return the value of the estimator, or the middle of the range if the value is outside."""
         kinds = (int,) if self.integer else (int, float)
         inside = type(value) in kinds and self.low <= value <= self.high
         return value if inside else self._between(0.5)
@@ -154,13 +154,13 @@ class Base:
 
 @dataclass(frozen=True)
 class Space:
-    """All candidates, and the recalibrators that may follow each."""
+    """All candidates, and the recalibrators that may be applied to each candidate."""
 
     bases: dict[str, Base]
     recalibrators: dict[str, Any]
 
     def first(self) -> Iterator[Candidate]:
-        """Yield every base model with its own parameters: by its first method, then by the others."""
+        """Yield every base model with its own parameters and first method, then with the other methods."""
         deepest = max(len(base.methods) for base in self.bases.values())
         for place in range(deepest):
             for name, base in self.bases.items():
@@ -235,7 +235,7 @@ class Space:
         return {"base": name, f"{name}: method": candidate.method, **params}
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
-        """Return the unfitted regressor; its method uses the folds of a splitter, too."""
+        """Return the unfitted regressor, whose method uses the same folds if ``cv`` is a splitter."""
         estimator = self.bases[candidate.base].estimator
         estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
@@ -251,7 +251,7 @@ def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
 
 
 def read_space(space: Any, random_folds: bool) -> Space:
-    """Return the checked space of a dict as `AutoUncertaintyRegressor.search_space` returns it."""
+    """Return the validated space from a dict with the keys of `AutoUncertaintyRegressor.search_space`."""
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
@@ -287,7 +287,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:
         raise ValueError(
-            f"`{place}` must have no other keys than 'estimator', 'methods', 'params' and 'encoding', got "
+            f"`{place}` must have only the keys 'estimator', 'methods', 'params' and 'encoding', got "
             f"{sorted(map(str, unknown))}."
         )
     encoding = check_option(entry.get("encoding"), f"{place}['encoding']", (None, *ENCODINGS))
@@ -321,7 +321,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Prefix an error with the place in the space."""
+    """Add the place in the search space to the beginning of an error message."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -330,7 +330,7 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return parameters that `get_params` does not list, as CatBoost lists only set parameters."""
+    """Return parameters that `get_params` does not list; CatBoost lists only parameters with values."""
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 

@@ -43,10 +43,10 @@ class Trial:
     candidate: Candidate
     state: str = "running"  # or "complete", "pruned", "failed", "out of time" (for the next fit)
     seconds: float = 0.0
-    forecasts: list[Distribution] = field(default_factory=list)  # for the test rows of the folds so far
-    crps: list[float] = field(default_factory=list)  # mean CRPS of each fold so far
+    forecasts: list[Distribution] = field(default_factory=list)  # for the test rows of the finished folds
+    crps: list[float] = field(default_factory=list)  # mean CRPS of each finished fold
     summary: Summary | None = None
-    fitted: Any = None  # to all rows
+    fitted: Any = None  # model fitted to all rows
     error: Exception | None = None
     handle: Any = None  # Optuna trial
     reported: int = 0  # number of folds reported to Optuna

@@ -64,8 +64,8 @@ class MetricAccumulator:
     n_bins : int, default=10
         Number of bins of the reliability table, and of metrics with a default of 10 bins.
     accuracy : float, default=1e-3
-        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1: half the bin width of the
-        histogram of its logarithm. It determines the size of the state.
+        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. It is half the bin width
+        of the histogram of the logarithm, so it determines the size of the accumulator.
     coverage : float, default=0.9
         Nominal coverage of the central interval. It applies to all metrics of one interval.
     curves : sequence of {"calibration", "reliability", "characteristics"}, default=all three
@@ -94,8 +94,8 @@ class MetricAccumulator:
     Raises
     ------
     ValueError
-        If a metric is not mergeable: it draws random groups of all rows, or its options make it a function of
-        all rows.
+        If a metric is not mergeable, because it draws random groups of all rows, or because its options make
+        it a function of all rows.
 
     See Also
     --------
@@ -105,19 +105,20 @@ class MetricAccumulator:
 
     Notes
     -----
-    Means per row, shares at fixed levels and ranges add exactly. They give all scores, coverage and width,
-    `auucc_loss`, and metrics such as `mean_absolute_calibration_error`. ENCE, UCE and QCE have bins of the
-    predicted standard deviation. These metrics, the uncertainty characteristics curve and areas of its parts
-    use a logarithmic histogram whose bins hold the sums of the other columns. With ``accuracy=1e-3`` and a
-    million rows, the error of ENCE is below 1e-4 and the error of the area of the curve below 1e-5. Areas of
-    parts of the curve have an error below `accuracy`. The exact `miscalibration_area` is computed with
-    straight lines between ``1 / accuracy`` levels, with an error below ``accuracy / 2``.
+    Sums over rows, counts at fixed levels and ranges can be merged exactly. All scores, coverage and width,
+    `auucc_loss`, and metrics such as `mean_absolute_calibration_error` are computed from them. ENCE, UCE and
+    QCE have bins of the predicted standard deviation. These metrics, the uncertainty characteristics curve
+    and areas of its parts use a logarithmic histogram whose bins hold the sums of the other columns. With
+    ``accuracy=1e-3`` and a million rows, the error of ENCE is below 1e-4 and the error of the area of the
+    curve below 1e-5. Areas of parts of the curve have an error below `accuracy`. The exact
+    `miscalibration_area` is computed with straight lines between ``1 / accuracy`` levels, with an error below
+    ``accuracy / 2``.
 
     The state takes about 1 MB if standard deviations and errors span six orders of magnitude, for any number
     of rows. QCE needs most of this memory. The time is O(n). All metrics and curves of normal forecasts take
     about 1 s per million rows, and fewer metrics take less time. Each update also takes some milliseconds, so
-    blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest at their own levels,
-    without evaluation of a distribution:
+    blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` take the least time if the levels
+    are the levels of the quantiles, because no distribution is evaluated:
     ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
 
     Examples
@@ -234,7 +235,7 @@ class MetricAccumulator:
             return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
-            for options in self._options.values():  # an array of bounds has one coverage
+            for options in self._options.values():  # the nominal coverage of an array of bounds is fixed
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
         # The state changes only after all values are computed.
         pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
@@ -259,7 +260,7 @@ class MetricAccumulator:
         if self._version != other._version:
             raise ValueError(
                 f"`other` must have the same version of skuq, {self._version}, got {other._version}, because "
-                "definitions may differ. Compute one of the two again."
+                "definitions may differ. Compute both with one version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)
@@ -409,7 +410,7 @@ class MetricAccumulator:
         ]
 
     def _setting(self, name: str) -> Any:
-        """Return an argument in a form that allows comparison with another accumulator."""
+        """Return an argument in a form that can be compared with the argument of another accumulator."""
         if name == "metrics":
             return self.metrics
         if name == "options":
@@ -449,12 +450,13 @@ class MetricAccumulator:
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
-        # The plans are the same, and updates replace the statistics without changing them.
+        # The copy may share plans and statistics, because updates replace the statistics and never modify
+        # them.
         copied.__dict__.update(self.__dict__)
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        # Plans hold functions and are made again from the arguments.
+        # Plans contain functions, which may not be picklable; they are made again from the arguments.
         return {
             "version": self._version,
             "metrics": tuple(self._plans),

@@ -1,9 +1,9 @@
-"""Logarithmic histogram that carries sums of other columns.
+"""Logarithmic histogram that also stores sums of other columns.
 
-Order statistics do not add, but the bins of a histogram do. In bins of equal relative width, a quantile has a
-bounded relative error, as in DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135).
-Each bin also holds sums of other columns. Metrics of binned or sorted rows use one representative row per
-bin, with the weight and the means of the bin.
+Order statistics of blocks cannot be added, but histograms can. In bins of equal relative width, a quantile
+has a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
+https://doi.org/10.14778/3352063.3352135). Each bin also holds sums of other columns. Metrics of binned or
+sorted rows use one representative row per bin, with the weight and the means of the bin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def bin_width(accuracy: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Slot of each row of a block, from bin ``first`` on.
+    """Slot of each row of a block, numbered from bin ``first``.
 
     Slot 0 holds zeros, slot ``1 + i`` holds bin ``first + i`` of the logarithm, the last slot infinite
     values. ``low`` and ``high`` are the extreme values.
@@ -59,7 +59,7 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class LogHistogram:
-    """Sums of columns over the rows of each slot; histograms of the same width add.
+    """Sums of columns over the rows of each slot. Histograms of the same bin width can be added.
 
     ``table`` of shape (c, m) holds the sum of each column in each slot. The first column is the weight.
     Slot 1 is bin ``first``.
@@ -105,9 +105,10 @@ class LogHistogram:
         return np.asarray(self.table[1:, occupied] / self.table[0, occupied])
 
     def quantile(self, levels: FloatArray, width: float) -> FloatArray:
-        """Return, for each level, the smallest value with at least this share of the weight up to it.
+        """Return, for each level, the smallest value with a cumulative share of at least the level.
 
-        The bin is exact. The value is the point of the bin with the least relative error, tanh(width / 2).
+        The bin is exact. The result is the point of the bin with the smallest relative error, tanh(width /
+        2).
         """
         cumulative = np.cumsum(self.table[0])
         limit = (levels - ROUNDING) * cumulative[-1]

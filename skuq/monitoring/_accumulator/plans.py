@@ -1,4 +1,4 @@
-"""Plans of metrics and tables: statistics of blocks of rows, and a value as a function of them.
+"""Plans, which compute metrics and tables from statistics of blocks of rows.
 
 The record of a metric defines its plan: `FastPath.rows` for functions of means per row, otherwise `Merging`.
 """
@@ -41,14 +41,14 @@ from skuq.monitoring._accumulator.statistics import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Statistics of a metric or table, its value as a function of them, and whether it is exact."""
+    """Statistics of a metric or table, the function that returns its value, and whether it is exact."""
 
     statistics: tuple[Statistic, ...]
     value: Callable[..., Any]
     exact: bool = True
 
     def then(self, value: Callable[[Any], Any]) -> Plan:
-        """Return the plan of a function of the value."""
+        """Return a plan that applies a function to the value of this plan."""
         return replace(self, value=lambda *states: value(self.value(*states)))
 
 
@@ -88,7 +88,7 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means per row in any units, found on three rows."""
+    """Return whether the metric is a function of means per row in any units, by a test on three rows."""
     if spec.fast.rows is None:
         return False
     with np.errstate(all="ignore"):  # squares of these targets overflow
@@ -110,7 +110,7 @@ def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: flo
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
-    """Return the plan of a function of the values of several plans."""
+    """Return a plan that applies a function to the values of several plans."""
 
     def value_of_states(*states: Any) -> Any:
         rest = iter(states)
@@ -124,15 +124,15 @@ def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
 
 
 def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
-    """Return the plan of the calibration curve; without levels, at 1 / accuracy levels.
+    """Return the plan of the calibration curve, by default at 1 / accuracy levels.
 
-    Straight lines between rising curves at these levels differ from the curves by an area of at most half the
-    distance of the levels.
+    Linear interpolation of a rising curve between these levels changes areas by at most half the distance
+    between two levels.
     """
     if levels is None:
         levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     grid = level_grid(levels, closed=True)
-    # The same statistic as for `mean_absolute_calibration_error` at these levels.
+    # `mean_absolute_calibration_error` has the same statistic at these levels, so it is stored only once.
     means = means_plan(curve_rows(99, kind), {"levels": levels})
     return means.then(lambda found: CalibrationCurve(grid, proportions_of_means(found, grid)))
 
@@ -160,7 +160,7 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:
-    """Return the plan of the curve of one row per bin of the critical scale."""
+    """Return the plan of the curve, computed with one representative row per bin of the critical scale."""
 
     def value(histogram: LogHistogram, moments: Moments) -> UncertaintyCharacteristicsCurve:
         *band, error = histogram.means
@@ -174,7 +174,7 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
 def _checked_characteristics_plan(
     bands: str, spec: MetricSpec, options: Mapping[str, Any], accuracy: float
 ) -> Plan:
-    """Return the plan of the curve for a metric; raise for options of which there is no histogram."""
+    """Return the plan of the curve for a metric, or raise for options that the histograms do not support."""
     for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
         if options[name] != plain:
             raise ValueError(

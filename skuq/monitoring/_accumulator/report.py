@@ -44,7 +44,7 @@ class ReportEntry:
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[float, float]:
-        """Return the interval of a metric of normally distributed means per row, NaN for other metrics."""
+        """Return the interval of a metric that is a function of means per row, NaN for other metrics."""
         sums = self._sums
         if sums is None:
             return np.nan, np.nan
@@ -55,7 +55,7 @@ class ReportEntry:
         values = value_of_means(self.spec, self.options, draws)
         if not values.size or not np.isfinite(values).all():
             return np.nan, np.nan
-        # Draws of a nonlinear metric are biased, so the interval corrects the bias.
+        # Draws of a nonlinear metric have a bias, and the interval is corrected for it.
         return interval_of_draws(values, float(self.value(sums)), 0.0, confidence, "bca")
 
 
@@ -78,7 +78,7 @@ def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> Float
     covariance = _covariance(sums) / n
     if not np.isfinite(covariance).all():
         return np.empty((0, sums.means.size))
-    # Without Cholesky factors, because the covariance of proportional columns is singular.
+    # Cholesky factors are not used, because the covariance of proportional columns is singular.
     values, vectors = np.linalg.eigh(covariance)
     spread = rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
     return np.asarray(sums.means + spread * sums.units)

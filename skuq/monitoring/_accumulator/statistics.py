@@ -21,7 +21,7 @@ from skuq.monitoring._accumulator.histogram import LogHistogram
 
 
 class Statistic(ABC):
-    """Function of blocks of rows; its values add with ``+`` and are never changed."""
+    """Function of a block of rows. Its values are immutable and can be added with ``+``."""
 
     @abstractmethod
     def of(self, block: Block) -> Any:
@@ -116,7 +116,7 @@ class Moments:
     high: float
 
     def __add__(self, other: Moments) -> Moments:
-        # Adding the second part moves the mean by its share (Chan, Golub and LeVeque 1983).
+        # The second part moves the mean in proportion to its weight (Chan, Golub and LeVeque 1983).
         total, gap = self.total + other.total, other.mean - self.mean
         return Moments(
             total,

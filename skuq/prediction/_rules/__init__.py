@@ -1,1 +1,1 @@
-"""The rules by which a kind of fitted estimator gives its predictive distribution."""
+"""Rules that return the predictive distribution of each kind of fitted estimator."""

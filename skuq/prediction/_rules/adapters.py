@@ -30,7 +30,7 @@ from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels of a distribution that is known by its quantiles only, including 0.005, 0.025 and 0.05."""
+"""Levels of the quantiles that represent a distribution without a family; they include 0.005 and 0.05."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
@@ -76,7 +76,7 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
 
 
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
-    """Return skpro's prediction, in the same family if skuq or scipy has it."""
+    """Return skpro's prediction as a distribution of the same family, if skuq or scipy has this family."""
     if not estimator.is_fitted:
         raise not_fitted(estimator)
     if hasattr(X, "reset_index"):  # skpro selects samples by index, which may have duplicates

@@ -1,6 +1,7 @@
 """Distributions of the models selected by FLAML, AutoGluon, TPOT and skrub.
 
-Packages that hold an estimator have container rules, the others adapters. This module imports none of them.
+Objects with an inner estimator have a `MetaEstimatorRule`, other objects have an adapter. This module imports
+none of the packages.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
 
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """Return the prediction of the model inside an AutoML or a learner; both preprocess X for ``model``."""
+    """Return the prediction of ``model`` in FLAML's AutoML or learner, after its preprocessing of X."""
     if automl.model is None:
         raise NotFittedError(
             f"this {type(automl).__name__} must have a model, got none: `fit` was not called or failed in "
@@ -73,8 +74,9 @@ def _skrub_search_parts(search: Any) -> list[Any]:
 def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
     """Return the distribution of the last estimator.
 
-    skrub has no public way to call other methods than scikit-learn's. In an unknown mode, the last estimator
-    transforms, which returns the distribution for skuq's regressors and recalibrators.
+    skrub cannot call methods that scikit-learn does not have. In a mode unknown to skrub, it calls
+    ``transform`` of the last estimator, which returns the distribution for skuq's regressors and
+    recalibrators.
     """
     evaluate = getattr(learner, "_eval_in_mode", None)
     dist = None if evaluate is None else evaluate("predict_dist", X)

@@ -1,6 +1,7 @@
 """Distributions of CatBoost, XGBoost and LightGBM with a distributional loss.
 
-The loss has several quantiles, or CatBoost's mean and variance. This module imports none of the packages.
+The loss is for several quantiles, or for mean and variance (CatBoost). This module imports none of the
+packages.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ def _catboost_supports(estimator: Any) -> bool:
 def _catboost_dist(estimator: Any, X: Any) -> Distribution:
     """Return Normal of the predicted mean and variance, or the fitted quantiles.
 
-    The variance is the noise. ``virtual_ensembles_predict`` with ``prediction_type="TotalUncertainty"`` adds
-    the spread of truncated copies of one model. This spread is meaningful only under
-    ``posterior_sampling=True``, and it shifts the mean, so it is not used.
+    The predicted variance is the variance of the noise. ``virtual_ensembles_predict`` with
+    ``prediction_type="TotalUncertainty"`` adds the variance between truncated copies of the model. It is not
+    used, because this variance is meaningful only with ``posterior_sampling=True``, and because the mean of
+    the copies differs from the mean of the model.
     """
     if not estimator.is_fitted():
         raise not_fitted(estimator)
@@ -50,7 +52,7 @@ def _catboost_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _columns(values: Any, estimator: Any) -> FloatArray:
-    """Return predictions as floats with two axes; CatBoost drops an axis for a single row."""
+    """Return predictions as a 2-D array; CatBoost returns a 1-D array for a single row."""
     return check_predictions(np.atleast_2d(np.asarray(values, dtype=np.float64)), estimator)
 
 

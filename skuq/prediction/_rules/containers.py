@@ -46,7 +46,7 @@ def _pipeline_inner(pipeline: Pipeline, X: Any, predict: Predict) -> Any:
             "classifier or a recalibrator, for example IdentityRecalibrator, which changes nothing."
         )
     for _, step in pipeline.steps[:-1]:
-        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # samplers act only in fit
+        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # samplers change rows in `fit` only
             X = step.transform(X)
     return predict(last, X)
 
@@ -109,7 +109,7 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    """Return the fitted members; before fitting, two represent any number above one."""
+    """Return the fitted members; before fitting, two members represent any number above one."""
     n_members = 1 if bagging.n_estimators == 1 else 2
     return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 
@@ -153,7 +153,7 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
 
 
 def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
-    """Return the model of the only column, or nothing for several columns; unfitted means one column."""
+    """Return the model if there is one column, or an empty list; before fitting, one column is assumed."""
     models: list[Any] | None = getattr(several, "estimators_", None)
     if models is None:
         # RegressorChain has `base_estimator` up to scikit-learn 1.6.

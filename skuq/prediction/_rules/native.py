@@ -19,7 +19,7 @@ from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
 _BLOCK = 32
-"""Rows per kernel block; small, because only the diagonal is used."""
+"""Number of rows per block of the kernel matrix. It is small, because only the diagonal is used."""
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
@@ -41,9 +41,9 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
 def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Normal:
     """Return Normal distributions of new observations.
 
-    scikit-learn's std excludes the noise ``alpha`` and includes a WhiteKernel. This function adds the former,
-    and subtracts the latter from the epistemic part. Both are in units of the scaled target under
-    ``normalize_y``.
+    The std of scikit-learn excludes the noise ``alpha`` and includes the noise of a WhiteKernel. This
+    function adds ``alpha``, and it subtracts the WhiteKernel from the epistemic variance. With
+    ``normalize_y``, both noise variances are in units of the scaled target.
     """
     check_is_fitted(estimator, "X_train_")
     if not _gaussian_process_supports(estimator):
@@ -78,7 +78,7 @@ def _has_return_std(estimator: Any) -> bool:
 
 
 def _return_std_dist(estimator: Any, X: Any) -> Distribution:
-    """Return Normal from ``predict(X, return_std=True)``, a convention that other packages share."""
+    """Return Normal from ``predict(X, return_std=True)``, which estimators of other packages have, too."""
     loc, scale = estimator.predict(X, return_std=True)
     return Normal(single_output(loc, estimator), single_output(scale, estimator))
 
@@ -100,10 +100,11 @@ def _kernel_input(estimator: GaussianProcessRegressor, X: Any) -> Any:
 
 
 def _white_noise(kernel: Any, X: Any) -> FloatArray:
-    """Return the variance of the kernel that is not shared by two observations at the same X.
+    """Return the variance that WhiteKernel terms add to single observations.
 
-    scikit-learn's kernels omit WhiteKernel if they get a second argument. The difference of the two diagonals
-    is therefore its contribution, also inside sums and products.
+    A kernel of scikit-learn that is called as ``kernel(X, X)`` instead of ``kernel(X)`` omits the
+    WhiteKernel. The difference of the two diagonals is therefore the contribution of the WhiteKernel, also
+    inside sums and products.
     """
     diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
     shared = np.empty_like(diagonal)
@@ -130,4 +131,4 @@ NATIVES: tuple[EstimatorRule, ...] = (
     EstimatorRule(lambda estimator: isinstance(estimator, DummyRegressor), _dummy_dist),
     EstimatorRule(_has_return_std, _return_std_dist),
 )
-"""Rules in order of priority; the last rule serves all packages with the convention."""
+"""Rules in order of priority. The last rule serves all estimators whose ``predict`` takes ``return_std``."""

@@ -26,9 +26,10 @@ class QuantileLoss:
     """Quantile parameters of one class of estimators.
 
     ``one(level)`` and ``many(levels)`` return the parameters for one quantile and for all quantiles in one
-    fit; ``many`` is None if this is unsupported. ``predict(fitted, X, levels)`` of that fit has shape (n, k);
-    None means the plain ``predict``. ``levels(estimator)`` returns the configured levels, or None for another
-    loss. ``aliases(estimator)`` returns additional parameters: synonyms of the loss that take precedence.
+    fit; ``many`` is None if one fit cannot predict several quantiles. ``predict(fitted, X, levels)`` returns
+    the quantiles of a fit with ``many``, shape (n, k); None means the ``predict`` of the estimator.
+    ``levels(estimator)`` returns the configured levels, or None for another loss. ``aliases(estimator)``
+    returns parameters that are synonyms of the loss and take precedence over it.
     """
 
     one: Callable[[float], Params]
@@ -39,9 +40,9 @@ class QuantileLoss:
 
 
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
-    """Return a function that reads one level from the attribute ``name`` if others have required values.
+    """Return a function that reads a level from attribute ``name`` if other attributes have required values.
 
-    It reads attributes, because a subclass with its own constructor has no such parameters.
+    It reads attributes instead of parameters, because a subclass may have a constructor without them.
     """
 
     def levels(estimator: Any) -> list[float] | None:
@@ -92,12 +93,12 @@ def _catboost_levels(estimator: Any) -> list[float] | None:
 
 def _xgboost_levels(estimator: Any) -> list[float] | None:
     params = estimator.get_params()
-    if estimator.__sklearn_is_fitted__():  # the fitted levels, also of a model from a file
+    if estimator.__sklearn_is_fitted__():  # levels of the fit, which a model loaded from a file has, too
         objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
         if objective["name"] != "reg:quantileerror":
             return None
         fitted = _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
-        # The booster has single precision; unchanged parameters have full precision.
+        # The booster stores levels in single precision; the parameters, if unchanged, have double precision.
         given = _as_list([] if params.get("quantile_alpha") is None else params["quantile_alpha"])
         same = np.array_equal(np.array(given, np.float32), np.array(fitted, np.float32))
         return given if same else fitted
@@ -151,16 +152,17 @@ _RECORDS: dict[tuple[str, str], QuantileLoss] = {
         predict=lambda forest, X, levels: forest.predict(X, quantiles=levels),
     ),
 }
-"""Records by (package, class name); subclasses included."""
+"""Records by (package, class name), which also apply to subclasses."""
 
 
 def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tuple[str, QuantileLoss] | None:
     """Return the prefix of the parameters and the record, or None if there is no quantile loss.
 
-    The function searches Pipelines only, whose last step has the prefix ``<step>__``. Other containers must
-    be outside the model of all levels: a decreasing transformation of the target exchanges levels, a search
-    has one score for all levels, and the mean of resampled quantiles is not a quantile. ``quantile_param`` is
-    the parameter of the level if the user names it.
+    The function looks for the loss in the last step of Pipelines, with the prefix ``<step>__``, but not in
+    other containers. These containers must wrap the model of all levels, not the model of one level: a
+    decreasing transformation of the target reverses the levels, a search has one score for all levels, and
+    the mean of quantiles of resamples is not a quantile. ``quantile_param`` is the name of the level's
+    parameter if the user gives it.
     """
     if quantile_param is not None:
         return "", QuantileLoss(lambda level: {quantile_param: level})
@@ -188,7 +190,7 @@ def with_prefix(prefix: str, params: Params) -> Params:
 
 
 def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[float]) -> FloatArray:
-    while isinstance(estimator, Pipeline):  # transform X here, because only the last step takes keywords
+    while isinstance(estimator, Pipeline):  # X is transformed here, because only the last step takes keywords
         X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator.steps[-1][1]
     predict = loss.predict or (lambda fitted, features, _: fitted.predict(features))
     values = as_float_array(predict(estimator, X, list(levels)), "prediction")

@@ -13,13 +13,14 @@ Predict: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class MetaEstimatorRule:
-    """A meta-estimator, which has a distribution if all of its parts have one.
+    """Rule for a meta-estimator, which has a distribution if all of its inner estimators have a distribution.
 
-    ``matches(estimator)`` selects the rule. ``predict(estimator, X, predict_dist)`` gets the resolver for the
-    parts. ``parts(estimator)`` returns the estimators that determine the distribution, fitted or not; several
-    parts form a mixture, and None and strings represent absent parts. ``passes_on`` is True if the prediction
-    is the prediction of the only part for the same rows. ``predict`` with another resolver then gives, for
-    example, prediction sets.
+    ``matches(estimator)`` returns whether the rule applies. ``predict(estimator, X, predict_dist)`` calls
+    ``predict_dist`` for inner estimators. ``parts(estimator)`` returns the inner estimators that determine
+    the distribution, fitted or not. Several inner estimators form a mixture; None and strings represent
+    absent estimators. ``passes_on`` is True if the prediction equals the prediction of a single inner
+    estimator for the same rows. ``predict`` then also returns prediction sets if it is called with a function
+    for prediction sets instead of ``predict_dist``.
     """
 
     matches: Callable[[Any], bool]
@@ -30,11 +31,11 @@ class MetaEstimatorRule:
 
 @dataclass(frozen=True)
 class EstimatorRule:
-    """An estimator with scikit-learn's conventions that has a distribution.
+    """Rule for an estimator that has a distribution and follows scikit-learn's conventions.
 
-    ``matches(estimator)`` selects the rule, ``predict(estimator, X)`` returns the distribution, and
-    ``supports(estimator)`` returns whether it exists after fitting. ``exact`` is True if the distribution is
-    the exact posterior predictive distribution of the model.
+    ``matches(estimator)`` returns whether the rule applies, ``predict(estimator, X)`` returns the
+    distribution, and ``supports(estimator)`` returns whether the fitted estimator has a distribution.
+    ``exact`` is True if the distribution is the exact posterior predictive distribution of the model.
     """
 
     matches: Callable[[Any], bool]

@@ -1,7 +1,7 @@
 """Distributions of TransformedTargetRegressor, mapped back to the units of y.
 
-Affine scalers have closed forms and keep the family and its decomposition. Other maps give a `Transformed`
-distribution and must be monotone over the range of the predictions.
+Affine scalers have closed forms and keep the family and its decomposition. Other transformations give a
+`Transformed` distribution. They must be monotone over the range of the predictions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skuq.distributions import Distribution, Normal, Transformed, affine, concat
 from skuq.distributions._numerics.finite_differences import derivative
 
 _TAIL = 1e-6
-"""Level beyond whose quantiles a map may be undefined or not monotone."""
+"""Level of the outermost quantiles between which a map must be defined and monotone."""
 
 _LARGEST = np.finfo(np.float64).max
 
@@ -35,7 +35,8 @@ _LARGEST = np.finfo(np.float64).max
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
     """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
     steps = _flatten(transformer)
-    # Inverse steps apply in reverse order; affine steps keep the family.
+    # The inverses of the steps are applied in reverse order. Affine steps keep the family of the
+    # distribution.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
         steps.pop()
         if scale != (0.0, 1.0):
@@ -44,13 +45,13 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the push-forward, with a separate map for rows that leave the range of the map.
+    """Return the transformed distribution, with a separate map for rows at which the map is infinite.
 
-    A row's distribution therefore does not depend on other rows.
+    The distribution of a row therefore does not depend on other rows.
     """
     if isinstance(dist, Normal) and not dist.scale.any():
-        return Normal(_backward(steps, dist.loc), 0.0)  # point masses need no monotone map
-    finite = dist._finite_part()  # a conformal distribution ends at its outermost scores
+        return Normal(_backward(steps, dist.loc), 0.0)  # for point masses, the map need not be monotone
+    finite = dist._finite_part()  # a conformal distribution is known between its outermost scores only
     low, high = finite.ppf(_TAIL), finite.ppf(1.0 - _TAIL)
     leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
     parts: list[Distribution] = []
@@ -78,11 +79,12 @@ def _flatten(transformer: Any) -> list[Any]:
 def _affine_inverse(step: Any) -> tuple[float, float] | None:
     """Return (shift, factor) of the inverse of a step, or None if the inverse may not be affine.
 
-    Only classes with an affine inverse count. Samples of a function cannot prove that it is affine.
+    Only known classes with an affine inverse are accepted, because values of a function cannot prove that it
+    is affine.
     """
     kind = type(step)  # a subclass may change the map
     if kind is StandardScaler:
-        shift = step.mean_ if step.with_mean else None  # mean_ exists even if it is unused
+        shift = step.mean_ if step.with_mean else None  # mean_ exists even if it is not subtracted
         return _only(shift, 0.0), _only(step.scale_, 1.0)
     if kind is RobustScaler:
         shift = step.center_ if step.with_centering else None
@@ -117,10 +119,10 @@ class _TargetMap:
     """Monotone map between the model's scale z and the target's scale y, with its domain.
 
     ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. Outside the
-    domain, the map is used only if it continues in the same direction. Counterexamples are the pole of 1/z,
-    the minimum of the square, and power transformers with an infinite inverse at a finite z. Where the map
-    does not continue, y is clipped to the end of the image. With ``endless``, an infinite z is an unknown
-    bound and stays infinite.
+    domain, the map is used only if it continues to rise or to fall. It does not continue at the pole of 1/z,
+    at the minimum of the square, and at a finite z at which the inverse of a power transformer is infinite.
+    If the map does not continue, y is clipped to the end of the image. With ``endless``, an infinite z is a
+    bound that is not known, and the bound of y is infinite, too.
     """
 
     steps: tuple[Any, ...]
@@ -133,7 +135,7 @@ class _TargetMap:
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
         """Return the map over a range of z, after a check that it is monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
-        if not low < high:  # for point masses, compare neighboring values
+        if not low < high:  # for point masses, check a small range around them
             margin = 1e-3 * max(abs(low), 1.0)
             low, high = low - margin, high + margin
         values = _backward(steps, np.linspace(low, high, 513))
@@ -164,7 +166,7 @@ class _TargetMap:
         return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
-        """Return z at target values y, or NaN if no z of the domain's branch gives y."""
+        """Return z at target values y, or NaN if no z in the monotone range of the map gives y."""
         (low, high), (first, last) = self.domain, self.image
         y = np.asarray(y, dtype=np.float64)
         z = _forward(self.steps, y)
@@ -209,7 +211,7 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
     values = np.asarray(y, dtype=np.float64)
     for step in steps:
         if isinstance(step, PowerTransformer) and step.method == "box-cox":
-            # Box-Cox is defined for positive values; zero is its limit.
+            # Box-Cox is defined for positive values only; at zero, the limit is used.
             positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
             values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
         else:
@@ -220,7 +222,8 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
 def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatArray:
     column = values.reshape(-1, 1)
     if isinstance(step, FunctionTransformer):
-        # Skip the transformer's check, which rejects infinities for which the function may be defined.
+        # The transformer's check is skipped, because it rejects infinities, for which the function may be
+        # defined.
         call: Callable[..., Any] = getattr(step, function) or np.asarray
         options = step.kw_args if function == "func" else step.inv_kw_args
         with np.errstate(all="ignore"):
@@ -238,8 +241,8 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
     """Replace the NaN of a power transformer's inverse by the end of its range.
 
-    A power lambda bounds z on one side, but a predicted distribution may exceed the bound. The limit there is
-    +inf for lambda < 0, else 0 (Box-Cox) or -inf (Yeo-Johnson).
+    With power lambda, z is bounded on one side, but a predicted distribution may exceed the bound. The limit
+    of y at the bound is +inf for lambda < 0, otherwise 0 (Box-Cox) or -inf (Yeo-Johnson).
     """
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)

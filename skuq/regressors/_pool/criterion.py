@@ -8,7 +8,7 @@ distance of members i and j, its mean CRPS is quadratic in the weights w,
 so that the weights solve a quadratic program. The average of quantile functions has the mean pinball loss
 over levels, which is convex and piecewise linear.
 
-On few rows the weights of the least CRPS are noisy. The positive-part James-Stein rule shrinks them towards
+On few rows the weights of the least CRPS are noisy. The positive-part James-Stein rule shrinks them toward
 equal weights e, by their gain in CRPS over equal weights:
 
   w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
@@ -84,7 +84,7 @@ class Pool(ABC):
 
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
-    """Return the factor in [0, 1] that shrinks the weights of the least CRPS towards equal weights."""
+    """Return the factor in [0, 1] that shrinks the weights of the least CRPS toward equal weights."""
     # halfway between ranks, since sums of fractional repetitions are rounded
     level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
     bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")

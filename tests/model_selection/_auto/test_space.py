@@ -112,7 +112,7 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
             ValueError,
-            r"no other keys than 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
+            r"only the keys 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},

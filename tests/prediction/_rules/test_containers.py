@@ -376,8 +376,8 @@ class TestRefusals:
         with pytest.raises(NotProbabilisticError, match="Ridge gives no") as caught:
             predict_dist(search, X)
         assert caught.value.__notes__ == [
-            "It was reached through Pipeline.",
-            "It was reached through GridSearchCV.",
+            "It is an inner estimator of Pipeline.",
+            "It is an inner estimator of GridSearchCV.",
         ]
 
     def test_several_targets(self, data):
