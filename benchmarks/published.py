@@ -98,7 +98,7 @@ FOUNDATION: dict[str, Callable[..., Any]] = {
 
 
 def easyuq_rows(case: Case) -> Rows:
-    """Return a published split of a set, as it is stored."""
+    """Return a published split of a set, without preprocessing."""
     data = fetch_gal(case.set)
     train, test = data.splits[case.split]
     X, y = data.data, data.target.to_numpy()
