@@ -9,6 +9,7 @@ from pathlib import Path
 import skuq
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import changelog
 import conformal_pictures
 import mathml
@@ -16,6 +17,7 @@ import method_table
 import metric_tables
 import no_break
 import pool_pictures
+import published_tables
 import recalibration_pictures
 import redirects as moved_pages
 import site_options
@@ -145,6 +147,7 @@ def setup(app):
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", method_table.write_table)
+    app.connect("builder-inited", published_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
     app.connect("builder-inited", pool_pictures.write_pictures)

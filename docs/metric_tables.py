@@ -33,7 +33,7 @@ FAMILIES = (
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
-OPTIONS = ("header-rows: 1", "widths: auto", "delim: |", "class: metrics")
+OPTIONS = ("header-rows: 1", "widths: auto", "delim: |")
 SIZES = (100, 1000, 10_000)
 DRAWS = 200
 
@@ -73,9 +73,9 @@ def cells_of(spec):
     )
 
 
-def table(columns, rows):
-    """Return a table as lines of reStructuredText."""
-    head = [".. csv-table::", *(f"    :{option}" for option in OPTIONS), ""]
+def table(columns, rows, style="metrics"):
+    """Return a table as lines of reStructuredText, with a class of the style sheet."""
+    head = [".. csv-table::", *(f"    :{option}" for option in (*OPTIONS, f"class: {style}")), ""]
     return [*head, *("    " + " | ".join(row) for row in (columns, *rows)), ""]
 
 
