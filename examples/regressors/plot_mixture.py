@@ -15,7 +15,6 @@ from skuq import predict_dist
 from skuq.datasets import load_abalone
 from skuq.displays import CalibrationCurveDisplay
 from skuq.metrics import crps_loss, prediction_interval_coverage
-from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 
 X, y = load_abalone(return_X_y=True)
@@ -26,16 +25,15 @@ members = [
     ("forest", UncertaintyRegressor(RandomForestRegressor(min_samples_leaf=5))),
     ("boosting", UncertaintyRegressor(HistGradientBoostingRegressor(max_iter=50))),
 ]
-pool = MixtureRegressor(members, random_state=0).fit(X_train, y_train)
+pool = MixtureRegressor(members, recalibrator=None, random_state=0).fit(X_train, y_train)
 print(pool.weights_.round(2))
 print(pool.out_of_fold_crps_.round(3))
 
 # %%
-# Evaluate the members, the pool, and the pool with a recalibrator on new rows. The recalibrator is fitted to
-# the same out-of-fold forecasts as the weights.
+# By default, a recalibrator is fitted to the same out-of-fold forecasts as the weights. Evaluate the members,
+# the pool without a recalibrator and the default on new rows.
 
-recalibrated = MixtureRegressor(members, recalibrator=IsotonicRecalibrator(), random_state=0)
-recalibrated.fit(X_train, y_train)
+recalibrated = MixtureRegressor(members, random_state=0).fit(X_train, y_train)
 ax = None
 models = {**pool.named_estimators_, "pool": pool, "recalibrated": recalibrated}
 for name, model in models.items():
@@ -51,5 +49,5 @@ plt.show()
 # %%
 # The pool is a little better than the forest, its best member. Its intervals cover 93 % instead of 90 %,
 # because disagreement of the members widens a linear pool (:doc:`/explanation/pools`). Recalibrated intervals
-# cover 90 %. Networks may also be members: start with the list of
-# :func:`~skuq.regressors.default_estimators`.
+# cover 90 %. Without ``estimators``, the members come from :func:`~skuq.regressors.default_estimators`:
+# boosting, a forest and two ensembles of networks.

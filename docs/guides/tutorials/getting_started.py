@@ -278,6 +278,28 @@ best = predict_dist(search, X_test)
 round(crps_loss(y_test, best), 3)
 
 # %%
+# The recommended model
+# ---------------------
+#
+# If you have no favorite regressor, use
+# :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines boosting,
+# a forest and two ensembles of networks, with weights that minimize the CRPS of
+# out-of-fold forecasts, and recalibrates the result. It accepts a DataFrame with
+# strings, dates and missing values. The networks need torch and skorch. Without them,
+# the pool consists of boosting and the forest, with a warning.
+
+from skuq.regressors import MixtureRegressor
+
+pool = MixtureRegressor(random_state=0).fit(X_train, y_train)
+dist = pool.predict_dist(X_test)
+print("CRPS", round(crps_loss(y_test, dist), 3))
+pool.out_of_fold_crps_.round(3)
+
+# %%
+# The table compares the members and the pool out of fold. On most data, the pool is
+# as good as its best member, which nobody knows beforehand.
+# :doc:`/explanation/pools` explains the weights and lists the time of each member.
+#
 # Next steps
 # ----------
 #
