@@ -411,3 +411,27 @@ def test_a_pool_of_real_data_is_no_worse_than_its_better_member(shared_data):
     assert crps_loss(y[350:], model.predict_dist(X[350:])) < min(scores)
     low, high = model.predict_interval(X[350:]).T
     assert 0.85 < np.mean((low <= y[350:]) & (y[350:] <= high)) < 0.99
+
+
+class FailingRegressor(BayesianRidge):
+    """Fails on fits of fewer than `at_least` rows, which all fits or only fits of folds have."""
+
+    def __init__(self, at_least=0):
+        super().__init__()
+        self.at_least = at_least
+
+    def fit(self, X, y, sample_weight=None):
+        if len(y) < self.at_least:
+            raise ValueError("too few rows for this model.")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("at_least", [1000, 60])
+def test_a_member_that_fails_is_named(at_least):
+    X, y = bent_world(60)
+    members = [("line", LeastSquaresRegressor()), ("weak", FailingRegressor(at_least))]
+    with pytest.raises(ValueError, match="too few rows for this model") as caught:
+        MixtureRegressor(members, cv=FOLDS).fit(X, y)
+    notes = " ".join(caught.value.__notes__)
+    assert "in the member 'weak'" in notes
+    assert "fold 1 of 4" in notes
