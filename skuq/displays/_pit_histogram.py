@@ -53,10 +53,10 @@ class PITHistogramDisplay(Display):
     """Histogram of the PIT values, with the band of a calibrated forecast.
 
     The PIT (probability integral transform) of a row is the predicted probability of a value up to the
-    target. The PIT of a calibrated forecast is uniform, so all bins have the same expected share of rows. High
-    bins at both ends mean that distributions are too narrow, high bins in the middle mean that distributions
-    are too wide, and high bins on the left mean that predictions are too high. All bins of a calibrated forecast are inside the simultaneous band with
-    probability `band_coverage`.
+    target. The PIT of a calibrated forecast is uniform, so all bins have the same expected share of rows.
+    High bins at both ends mean that distributions are too narrow. High bins in the middle mean that
+    distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
+    calibrated forecast are inside the simultaneous band with probability `band_coverage`.
 
     Create it with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to add
     another model to the same axes, pass ``ax=display.ax_``.
@@ -92,7 +92,8 @@ class PITHistogramDisplay(Display):
     -----
     The numbers of rows in the k bins have a multinomial distribution if the forecast is calibrated and the
     rows are independent. The simultaneous band has the same binomial level for each bin. At this level, all
-    bins are inside with probability `band_coverage`, up to the rounding to whole rows. For 500 rows, 10 bins
+    bins are inside with probability `band_coverage`, up to the rounding to whole rows. The rounding changes
+    the probability by less than 0.01 from 50 rows per bin, and by up to 0.03 for fewer rows. For 500 rows, 10 bins
     and 95 %, the level is 99.4 % per bin. The pointwise band has the level `band_coverage` per bin. All bins
     are inside the pointwise 95 % band with a probability of only 70 % for 10 bins, and 46 % for 20 bins. The
     probability is computed without simulation, from the sum of truncated Poisson numbers given their total
@@ -116,7 +117,7 @@ class PITHistogramDisplay(Display):
     >>> y = np.random.default_rng(0).normal(size=500)
     >>> display = PITHistogramDisplay.from_predictions(y, (np.zeros(500), np.full(500, 0.8)))
     >>> display.proportions.round(2)
-    array([0.15, 0.1 , 0.1 , 0.08, 0.07, 0.09, 0.09, 0.08, 0.09, 0.14])
+    array([0.16, 0.09, 0.1 , 0.09, 0.08, 0.07, 0.08, 0.07, 0.09, 0.16])
     """
 
     proportions: FloatArray
@@ -180,7 +181,7 @@ class PITHistogramDisplay(Display):
 
         color = next_color(self.ax_)
         default = {
-            "facecolor": to_rgba(color, 0.3),
+            "facecolor": to_rgba(color, 0.18),
             "edgecolor": color,
             "linewidth": 1.5,
             "fill": True,

@@ -1,4 +1,4 @@
-"""The PIT histogram: its bins are the calibration curve's, its band holds all bins of a calibrated forecast."""
+"""Bins of the PIT, and the band that holds all bins of a calibrated forecast."""
 
 import itertools
 
@@ -136,7 +136,7 @@ def test_accumulated_rows_have_the_same_histogram(rows, n_bins):
 def test_bins_that_the_accumulator_does_not_store_raise(rows):
     loc, scale, y = rows
     accumulator = MetricAccumulator().update(y, (loc, scale))
-    with pytest.raises(ValueError, match="got 12 bins for 99 levels. Pass `levels=11` to the accumulator"):
+    with pytest.raises(ValueError, match=r"got 12 bins for 99 levels\. Pass `levels=11` to the accumulator"):
         PITHistogramDisplay.from_accumulator(accumulator, n_bins=12)
 
 
