@@ -2,8 +2,8 @@
 Which part of the distribution is wrong? PITHistogramDisplay
 ============================================================
 
-:class:`~skuq.displays.PITHistogramDisplay` plots the share of targets between predicted quantiles. The gray band
-holds all bins of a calibrated model with a probability of 95 %.
+:class:`~skuq.displays.PITHistogramDisplay` plots the share of targets between predicted quantiles. The gray
+band holds all bins of a calibrated model with a probability of 95 %.
 """
 
 import matplotlib.pyplot as plt
@@ -29,5 +29,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With Gaussian errors, six bins are outside the band: the first bin has 4 % of the abalone, and the fourth has 16 %,
-# because the errors are skewed. With the empirical distribution of the errors, all bins are inside the band.
+# With Gaussian errors, six bins are outside the band: the first bin has 4 % of the abalone, and the fourth
+# has 16 %, because the errors are skewed. With the empirical distribution of the errors, all bins are inside
+# the band.

@@ -116,11 +116,11 @@ def test_weights_count_repetitions(rows):
 def test_two_models_share_the_band_and_the_line(rows):
     loc, scale, y = rows
     first = draw(y, (loc, scale), name="a")
-    second = draw(y, (loc, 2 * scale), name="b", ax=first.ax_, hist_kwargs={"lw": 3})
+    second = draw(y, (loc, 2 * scale), name="b", ax=first.ax_, line_kwargs={"lw": 3})
     assert second.band_ is None
     assert second.ref_line_ is None
-    assert first.hist_.get_edgecolor() != second.hist_.get_edgecolor()
-    assert second.hist_.get_linewidth() == 3
+    assert first.line_.get_color() != second.line_.get_color()
+    assert second.line_.get_linewidth() == 3
     assert second.ax_.get_ylim()[1] > 100 * second.proportions.max()
 
 
@@ -150,6 +150,7 @@ def test_bins_that_the_accumulator_does_not_store_raise(rows):
         ({"band_coverage": 95}, ValueError, "Did you mean 0.95"),
         ({"fill_kwargs": 3}, TypeError, "`fill_kwargs`"),
         ({"hist_kwargs": 3}, TypeError, "`hist_kwargs`"),
+        ({"line_kwargs": 3}, TypeError, "`line_kwargs`"),
     ],
 )
 def test_bad_options(rows, keywords, error, match):

@@ -6,9 +6,10 @@ Intervals are calibrated on the data on which a model was fitted. If the data
 change, the intervals are no longer calibrated. Targets that arrive later show
 whether the intervals are still calibrated. There are three tools:
 :class:`~skuq.monitoring.CoverageMonitor` and :class:`~skuq.monitoring.PITMonitor`
-raise an alarm as targets arrive, at any time. :func:`~skuq.monitoring.calibration_drift` compares periods afterwards and
-shows the changes. All three bound the probability of a false alarm over the whole time
-of monitoring.
+raise an alarm as targets arrive, at any time.
+:func:`~skuq.monitoring.calibration_drift` compares periods afterwards and shows the
+changes. All three bound the probability of a false alarm over the whole time of
+monitoring.
 
 In the example, a model is fitted once and predicts each week of a year. The noise
 increases after September:
