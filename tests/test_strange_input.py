@@ -43,7 +43,7 @@ from skuq.metrics import (
 )
 from skuq.metrics._spec import all_specs
 from skuq.model_selection import cross_val_predict_dist
-from skuq.monitoring import CoverageMonitor, MetricAccumulator
+from skuq.monitoring import CoverageMonitor, MetricAccumulator, PITMonitor
 from skuq.prediction import predict_dist
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
@@ -399,6 +399,7 @@ X = np.column_stack([STD, Y])
         (lambda: MetricAccumulator(levels=RAGGED), ValueError, "`levels` must have rows of one length"),
         (lambda: MetricAccumulator(levels="ninety"), TypeError, "`levels` must hold real numbers"),
         (lambda: CoverageMonitor().update(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+        (lambda: PITMonitor().update(RAGGED, DIST), ValueError, "`y_true` must have rows of one length"),
         (lambda: uncertainty_report(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
         (lambda: set_coverage_score(RAGGED, CLASSES), ValueError, "`y_true` must have rows of one length"),
         (lambda: set_coverage_score(LABELS, RAGGED), ValueError, "`y_pred` must have rows of one length"),

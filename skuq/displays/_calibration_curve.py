@@ -85,6 +85,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.regression_calibration_curve : The plotted numbers.
+    PITHistogramDisplay : The shares of rows between levels.
     IntervalDisplay : The intervals of single rows.
 
     Examples

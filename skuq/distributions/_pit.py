@@ -77,9 +77,25 @@ def spread_atoms(
     )
 
 
+def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomState) -> FloatArray:
+    """Return the normal scores of the randomized PIT, shape (n,); only rows on atoms are randomized."""
+    lower, upper = pit_scores(dist, y)
+    atom = lower < upper
+    if not atom.any():
+        return upper
+    scores = upper.copy()
+    scores[atom] = _scores_between(lower[atom], upper[atom], rng.uniform(size=np.count_nonzero(atom)))
+    return scores
+
+
 def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
     share = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
+    return _scores_between(lower[:, np.newaxis], upper[:, np.newaxis], share)
+
+
+def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the normal scores of the levels at a share of the way from one level to another."""
     below, above = ndtr(lower), ndtr(-upper)
-    levels = below[:, np.newaxis] + np.outer(ndtr(upper) - below, share)
-    complements = above[:, np.newaxis] + np.outer(ndtr(-lower) - above, 1 - share)
+    levels = below + (ndtr(upper) - below) * share
+    complements = above + (ndtr(-lower) - above) * (1 - share)
     return np.where(levels < complements, ndtri(levels), -ndtri(complements))

@@ -1,7 +1,8 @@
-"""Metrics of rows in blocks, calibration over time, and a sequential test of coverage."""
+"""Metrics of rows in blocks, calibration over time, and sequential tests of coverage and calibration."""
 
 from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 from skuq.monitoring._calibration_drift import calibration_drift
 from skuq.monitoring._coverage_monitor import CoverageMonitor
+from skuq.monitoring._pit_monitor import PITMonitor
 
-__all__ = ["CoverageMonitor", "MetricAccumulator", "calibration_drift"]
+__all__ = ["CoverageMonitor", "MetricAccumulator", "PITMonitor", "calibration_drift"]

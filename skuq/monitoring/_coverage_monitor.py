@@ -52,6 +52,7 @@ class CoverageMonitor:
 
     See Also
     --------
+    PITMonitor : A test of whole distributions.
     prediction_interval_coverage : The share of targets inside.
 
     Notes

@@ -1,0 +1,359 @@
+"""The PIT histogram, with a band that holds all bins of a calibrated forecast."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from scipy.stats import binom, poisson
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    check_integer,
+    check_n_bins,
+    check_option,
+    check_repetitions,
+    check_single_coverage,
+)
+from skuq.displays._display import Display, Fold, HistogramMixin
+from skuq.displays._drawing import (
+    CURVE,
+    GRAY,
+    PERFECT,
+    REFERENCE,
+    REFERENCE_LINE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+    next_color,
+    percent,
+)
+from skuq.metrics import regression_calibration_curve
+from skuq.monitoring import MetricAccumulator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Band = Literal["simultaneous", "pointwise"]
+
+_LARGE = 100_000
+"""Number of rows from which the level of the simultaneous band hardly depends on the number."""
+
+_HALVINGS = 30
+_LEVEL_ROUNDING = 1e-9
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PITHistogramDisplay(HistogramMixin, Display):
+    """Histogram of the PIT values, with the band of a calibrated forecast.
+
+    The PIT (probability integral transform) of a row is the predicted probability of a value up to the
+    target. The PIT of a calibrated forecast is uniform, so all bins have the same expected share of rows.
+    High bins at both ends mean that distributions are too narrow. High bins in the middle mean that
+    distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
+    calibrated forecast are inside the simultaneous band with probability `band_coverage`.
+
+    Create it with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to add
+    another model to the same axes, pass ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    proportions : ndarray of shape (k,)
+        Share of rows in each bin, in [0, 1]. The bins have equal width.
+    n_rows : float
+        Number of rows, for the band.
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    hist_ : matplotlib.patches.StepPatch
+        The area of the histogram.
+    line_ : matplotlib.lines.Line2D
+        The outline of the histogram.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The expected share of each bin; None if it is already drawn or `ref_line` is False.
+    band_ : matplotlib.patches.Rectangle or None
+        The band; None if it is already drawn or `band` is None.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    CalibrationCurveDisplay : The sums of these bins, as a curve.
+    skuq.monitoring.PITMonitor : A test of uniform PIT values as rows arrive.
+
+    Notes
+    -----
+    The numbers of rows in the k bins have a multinomial distribution if the forecast is calibrated and the
+    rows are independent. The simultaneous band has the same binomial level for each bin. At this level, all
+    bins are inside with probability `band_coverage`, up to the rounding to whole rows. The rounding changes
+    the probability by less than 0.01 from 500 rows on, and by about 0.03 for 20 rows. For 500 rows, 10 bins
+    and 95 %, the level is 99.4 % per bin. The pointwise band has the level `band_coverage` per bin. For 500
+    rows, all bins are inside the pointwise 95 % band with a probability of only 70 % for 10 bins, and 46 %
+    for 20 bins. The probability is computed without simulation, from the sum of truncated Poisson numbers
+    given their total [1]_.
+
+    Forecasts with atoms (point masses) spread the row over all PIT values of the atom [2]_. The bins then
+    vary less, so the band holds all bins more often. Rows with dependent errors, such as neighboring hours,
+    need a wider band.
+
+    References
+    ----------
+    .. [1] Levin (1981), A representation for multinomial cumulative distribution functions, Annals of
+       Statistics 9, 1123-1126. https://doi.org/10.1214/aos/1176345593
+    .. [2] Czado, Gneiting and Held (2009), Predictive model assessment for count data, Biometrics 65,
+       1254-1261. https://doi.org/10.1111/j.1541-0420.2009.01191.x
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import PITHistogramDisplay
+    >>> y = np.random.default_rng(0).normal(size=500)
+    >>> display = PITHistogramDisplay.from_predictions(y, (np.zeros(500), np.full(500, 0.8)))
+    >>> display.proportions.round(2)
+    array([0.16, 0.09, 0.1 , 0.09, 0.08, 0.07, 0.08, 0.07, 0.09, 0.16])
+    """
+
+    proportions: FloatArray
+    n_rows: float
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        band: Band | None = "simultaneous",
+        band_coverage: float = 0.95,
+        hist_kwargs: Style = None,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+    ) -> Self:
+        """Draw the histogram.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None uses the attribute `name`.
+        ref_line : bool, default=True
+            Whether to draw the expected share of each bin, once per axes.
+        band : {"simultaneous", "pointwise"} or None, default="simultaneous"
+            Region for a calibrated forecast with this number of rows. With "simultaneous", the region
+            contains all bins with probability `band_coverage`. With "pointwise", it contains each single bin
+            with this probability. The region is drawn once per axes.
+        band_coverage : float, default=0.95
+            Probability of the band, in (0, 1).
+        hist_kwargs : dict, default=None
+            Keywords for the area, passed to ``Axes.stairs``.
+        line_kwargs : dict, default=None
+            Keywords for the outline, passed to ``Axes.plot``.
+        ref_line_kwargs : dict, default=None
+            Keywords for the expected share, passed to ``Axes.axhline``.
+        fill_kwargs : dict, default=None
+            Keywords for the band, passed to ``Axes.axhspan``.
+
+        Returns
+        -------
+        display : PITHistogramDisplay
+            The display itself.
+        """
+        self._use_axes(ax, (6.4, 4.0))
+        check_option(band, "band", ["simultaneous", "pointwise", None])
+        probability = check_single_coverage(band_coverage, "band_coverage")
+        self._draw_band(band, probability, fill_kwargs)
+        self._draw_reference(ref_line, ref_line_kwargs)
+        self._draw_bins(self.name if name is None else name, hist_kwargs, line_kwargs)
+        self.ax_.set(xlabel="PIT, predicted probability up to the target (%)", ylabel="Share of rows (%)")
+        self.ax_.set_xlim(0, 100)
+        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_bins(self, name: str | None, hist_style: Style, line_style: Style) -> None:
+        color, k = next_color(self.ax_), len(self.proportions)
+        edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
+        self.hist_ = self._draw_histogram(middles, edges, self.proportions, color, hist_style)
+        default = {"color": color, "linewidth": 1.5, "label": name, "gid": CURVE}
+        merged = merge_style("lines.Line2D", default, line_style, "line_kwargs")
+        (self.line_,) = self.ax_.plot(
+            np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2), **merged
+        )
+
+    def _draw_reference(self, ref_line: bool, style: Style) -> None:
+        self.ref_line_ = None
+        if ref_line and not has_label(self.ax_, PERFECT):
+            default = {**REFERENCE_LINE, "label": PERFECT}
+            merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+            self.ref_line_ = self.ax_.axhline(100 / len(self.proportions), **merged)
+
+    def _draw_band(self, band: Band | None, probability: float, style: Style) -> None:
+        self.band_ = None
+        kind = f" {band} band (n = "
+        if band is None or any(kind in text for text in self.ax_.get_legend_handles_labels()[1]):
+            return
+        lower, upper = histogram_band(len(self.proportions), self.n_rows, band, probability)
+        label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
+        default = {"color": GRAY, "alpha": 0.25, "linewidth": 0.0, "label": label, "gid": REFERENCE}
+        merged = merge_style("patches.Rectangle", default, style, "fill_kwargs")
+        self.band_ = self.ax_.axhspan(100 * lower, 100 * upper, **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        n_bins: int = 10,
+        band: Band | None = "simultaneous",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the PIT histogram of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Use rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Forecast of every target.
+        n_bins : int, default=10
+            Number of bins of equal width, at least 2.
+        band : {"simultaneous", "pointwise"} or None, default="simultaneous"
+            The band, as in `plot`. Use None if the weights are not counts of rows.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : PITHistogramDisplay
+            The drawn display.
+        """
+        check_matplotlib("PITHistogramDisplay.from_predictions")
+        check_integer(n_bins, "n_bins", minimum=2)
+        curve = regression_calibration_curve(y_true, y_pred, levels=n_bins - 1, sample_weight=sample_weight)
+        n = len(np.asarray(y_true))
+        check_n_bins(n_bins, n)
+        n_rows = float(n) if band is None else Fold(y_true, y_pred, sample_weight).count_rows()
+        display = cls(proportions=_shares(curve.observed), n_rows=n_rows, name=name)
+        return display.plot(ax, band=band, **kwargs)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: MetricAccumulator,
+        *,
+        n_bins: int = 10,
+        band: Band | None = "simultaneous",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the PIT histogram of accumulated rows.
+
+        Parameters
+        ----------
+        accumulator : MetricAccumulator
+            Accumulator with the curve "calibration". The inner edges of the bins must be among its levels;
+            the default levels allow 2, 4, 5, 10, 20, 25, 50 or 100 bins.
+        n_bins : int, default=10
+            Number of bins of equal width, at least 2.
+        band : {"simultaneous", "pointwise"} or None, default="simultaneous"
+            The band, as in `plot`. Use None if the weights are not counts of rows.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : PITHistogramDisplay
+            The drawn display.
+        """
+        check_matplotlib("PITHistogramDisplay.from_accumulator")
+        check_integer(n_bins, "n_bins", minimum=2)
+        curve = accumulator.calibration_curve()
+        distance = np.abs(curve.levels - (np.arange(1, n_bins) / n_bins)[:, np.newaxis])
+        if distance.min(axis=1).max() > _LEVEL_ROUNDING:
+            raise ValueError(
+                f"`n_bins` must divide [0, 1] at levels of the accumulator, got {n_bins} bins for "
+                f"{len(curve.levels)} levels. Pass `levels={n_bins - 1}` to the accumulator."
+            )
+        n = accumulator.total_weight
+        if band is not None:
+            check_repetitions(n, accumulator.n_rows)
+        shares = _shares(curve.observed[distance.argmin(axis=1)])
+        return cls(proportions=shares, n_rows=n, name=name).plot(ax, band=band, **kwargs)
+
+
+def _shares(observed: FloatArray) -> FloatArray:
+    """Return the share of rows between neighboring levels, from the shares up to the inner levels."""
+    return np.diff(np.concatenate([[0.0], observed, [1.0]]))
+
+
+def histogram_band(n_bins: int, n_rows: float, band: Band, probability: float) -> tuple[float, float]:
+    """Return the smallest and largest share of a bin of a calibrated forecast with n rows."""
+    rows = max(int(n_rows), 1)
+    tail = (1 - probability) / 2
+    if band == "simultaneous":
+        tail = _simultaneous_tail(n_bins, min(rows, _LARGE), probability)
+    lower, upper = _counts(n_bins, rows, tail)
+    return lower / rows, upper / rows
+
+
+def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
+    """Return the range of counts of one bin, with at most a probability `tail` on either side."""
+    return float(binom.ppf(tail, rows, 1 / n_bins)), float(binom.isf(tail, rows, 1 / n_bins))
+
+
+@functools.lru_cache
+def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
+    """Return the tail of one bin at which all bins are in range with a probability close to the given one."""
+
+    def all_bins(tail: float) -> float:
+        return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))
+
+    largest = (1 - probability) / 2
+    smallest = largest / n_bins  # Bonferroni
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(smallest * largest)
+        if all_bins(middle) >= probability:
+            smallest = middle
+        else:
+            largest = middle
+    # Counts are integers, so the probability jumps between the two tails.
+    return min(smallest, largest, key=lambda tail: abs(all_bins(tail) - probability))
+
+
+def probability_of_all_bins(n_bins: int, rows: int, lower: float, upper: float) -> float:
+    """Return the probability that n rows put `lower` to `upper` rows into each of k equally likely bins."""
+    # Multinomial counts are independent Poisson numbers given their total, and a Fourier transform gives the
+    # distribution of the total of truncated Poisson numbers.
+    counts = np.arange(lower, upper + 1)
+    size = n_bins * len(counts)
+    transform = np.fft.rfft(poisson.pmf(counts, rows / n_bins), size) ** n_bins
+    place = rows - n_bins * int(lower)
+    if not 0 <= place < size:
+        return 0.0
+    return float(np.fft.irfft(transform, size)[place] / poisson.pmf(rows, rows))

@@ -1,0 +1,72 @@
+"""Bets against uniform levels, whose wealth is an e-value after every row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import betaln
+
+from skuq._typing import FloatArray
+
+PARAMETERS = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
+"""Parameters of the beta densities; each pair of them is one bet."""
+
+SPACING = 256
+"""Number of rows between two starts of the bets."""
+
+LEAST_LOG = -1e200
+"""Finite value for the logarithm of 0, so that opposite infinities do not give NaN."""
+
+_A, _B = (grid.ravel() for grid in np.meshgrid(PARAMETERS, PARAMETERS))
+_BETS = np.stack([_A - 1, _B - 1, -betaln(_A, _B)])
+
+
+class BetaBets:
+    r"""Mixture of beta densities as bets that levels are not uniform, with restarts.
+
+    If each level is uniform given all previous levels, the wealth is a martingale with mean 1. Levels may be
+    PIT values or randomized conformal p-values. The state is one number per bet.
+
+    A bet on a level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets get a new
+    stake, so that they need not recover previous losses. The stakes of all starts add up to 1. The wealth is
+    the sum over the bets and the stakes of future starts.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of levels so far.
+    """
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._log_wealth: FloatArray = np.full(_A.size, -np.inf)
+
+    def update(self, log_level: FloatArray, log_complement: FloatArray) -> FloatArray:
+        """Return the logarithm of the wealth after each row, shape (n,), from log(u) and log(1 - u)."""
+        log_levels = np.maximum(np.stack([log_level, log_complement], axis=1), LEAST_LOG)
+        first_start = -self.n_rows % SPACING
+        parts = np.split(log_levels, np.arange(first_start, len(log_levels), SPACING))
+        return np.concatenate([self._bet(part) for part in parts if len(part)])
+
+    def _bet(self, log_levels: FloatArray) -> FloatArray:
+        """Bet on rows without a start, except before the first row."""
+        start = self.n_rows // SPACING
+        future = _stakes_after(start + 1)
+        if self.n_rows % SPACING == 0:
+            stake = math.log(_stakes_after(start) - future) - math.log(_A.size)
+            self._log_wealth = np.logaddexp(self._log_wealth, stake)
+        sums = np.column_stack([np.cumsum(log_levels, axis=0), np.arange(1.0, len(log_levels) + 1)])
+        log_wealth = self._log_wealth + sums @ _BETS
+        self.n_rows, self._log_wealth = self.n_rows + len(log_levels), log_wealth[-1]
+        largest = np.maximum(log_wealth.max(axis=1), 0.0)
+        total = np.exp(log_wealth - largest[:, np.newaxis]).sum(axis=1) + future * np.exp(-largest)
+        return np.asarray(largest + np.log(total))
+
+
+def _stakes_after(starts: int) -> float:
+    """Return the sum of the stakes of all starts after the given number of starts.
+
+    The slow decrease leaves high stakes for late changes, and spends few false alarms in the first rows.
+    """
+    return math.log(3) / math.log(3 + starts)
