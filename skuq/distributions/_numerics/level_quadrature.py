@@ -3,7 +3,9 @@
 With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
-    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du.
+    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) v(u) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) v(u) du
+
+with the weight v = 1 of the levels, or another polynomial.
 
 These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
 the tails, the panels grow geometrically in -log of the tail probability, which suits light and heavy tails.
@@ -15,9 +17,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.distributions._numerics.cdf_quadrature import UNIFORM
 
 
 class LevelQuantiles(Protocol):
@@ -132,18 +136,19 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
-def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
-    """Return the CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
+def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
+    """Return the CRPS with a weight per level, shape (n,); a one-row ``dist`` may be compared with many y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     level, complement = _level_pair(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
     # only the panel of y is split; panels below and above have one integrand each
     row_panel = grid.find(u, q)
-    below, above = grid.weights * level, grid.weights * complement
+    weight = grid.weights * density(level)
+    below, above = weight * level, weight * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
-    split = _split_panel(dist, y, grid, row_panel, u, q)
+    split = _split_panel(dist, y, grid, row_panel, u, q, density)
     return 2.0 * (whole + split)
 
 
@@ -207,6 +212,7 @@ def _split_panel(
     row_panel: IntArray,
     u: FloatArray,
     q: FloatArray,
+    density: Polynomial,
 ) -> FloatArray:
     """Integrate both sides of y in the panel that contains it, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
@@ -224,10 +230,36 @@ def _split_panel(
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
             share = below_at * (y - quantile) if below else above_at * (quantile - y)
-            total += weight * np.abs(step) * share
+            total += weight * np.abs(step) * density(below_at) * share
         return total
 
     return integral(low, level, True) + integral(level, high, False)
+
+
+class Inside:
+    """Conditional distribution between the levels ``low`` and ``1 - high`` of each row, both (n,)."""
+
+    def __init__(self, dist: LevelQuantiles, low: FloatArray, high: FloatArray) -> None:
+        self.dist, self.low, self.high = dist, low, high
+        self.mass = np.maximum(1 - low - high, 0.0)
+
+    def __len__(self) -> int:
+        return len(self.dist)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return (self.dist._cdf(y) - self.low) / self.mass
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return (self.dist._sf(y) - self.high) / self.mass
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.dist._ppf(self.low + p * self.mass)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.dist._isf(self.high + q * self.mass)
+
+    def _level_breaks(self) -> FloatArray:
+        return np.empty(0)
 
 
 class Winsorized:
