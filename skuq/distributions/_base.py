@@ -118,7 +118,7 @@ class Distribution(RowContainer["Distribution"]):
         return None
 
     def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
-        return self if np.isinf([lower, upper]).all() else self._supported(self, lower, upper)
+        return self._supported(self, lower, upper)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
@@ -418,7 +418,8 @@ class Distribution(RowContainer["Distribution"]):
         dist : Supported
             An `Empirical` of clipped members for an `Empirical`, and clipped parts for a `Concatenated`.
         """
-        return self._clip(*check_support(lower, upper, len(self)))
+        low, high = check_support(lower, upper, len(self))
+        return self if np.isinf([low, high]).all() else self._clip(low, high)
 
     def sample(self, m: int, random_state: int | np.random.RandomState | None = None) -> FloatArray:
         """Draw independent samples from every row.

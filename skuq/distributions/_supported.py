@@ -146,24 +146,30 @@ class Supported(Distribution):
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
-        if self._light_tails or self.base._integrates_values:
-            return value_moments(self)
-        return self._heavy_moments()
+        mean, std = value_moments(self)
+        open_rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
+        if (
+            open_rows.size
+            and self.base.has_density
+            and not (self._light_tails or self.base._integrates_values)
+        ):
+            mean[open_rows], std[open_rows] = self._take(open_rows)._level_moments()
+        return mean, std
 
-    def _heavy_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the moments from the levels inside the bounds and from the two atoms."""
+    def _level_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the moments from the levels inside the bounds and from the two atoms, for heavy tails."""
         low, high = self.base._cdf(self.lower), self.base._sf(self.upper)
         inner = Inside(self.base, low, high)
         center, spread = level_moments(inner)
         if np.isnan(center).any():
             raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(center)))))
-        parts = [(low, self.lower, 0.0), (inner.mass, center, spread), (high, self.upper, 0.0)]
-        atoms = [(mass, np.where(mass > 0, value, 0.0), std) for mass, value, std in parts]
-        mean = np.sum([mass * value for mass, value, _ in atoms], axis=0)
+        mass = np.stack([low, inner.mass, high], axis=1)
+        value = np.where(mass > 0, np.stack([self.lower, center, self.upper], axis=1), 0.0)
+        mean = np.asarray((mass * value).sum(axis=1))
         with np.errstate(invalid="ignore"):  # an infinite mean has an infinite standard deviation
-            deviations = np.stack([np.hypot(std, value - mean) for _, value, std in atoms], axis=1)
-        std = root_mean_square(np.stack([mass for mass, *_ in atoms], axis=1), deviations)
-        return mean, np.where(np.isfinite(mean), std, np.inf)
+            deviation = value - mean[:, np.newaxis]
+            deviation[:, 1] = np.hypot(spread, deviation[:, 1])
+        return mean, np.where(np.isfinite(mean), root_mean_square(mass, deviation), np.inf)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         return np.clip(self.base._sample(m, rng), self.lower[:, np.newaxis], self.upper[:, np.newaxis])

@@ -35,5 +35,6 @@ def symmetric_integrals(
     """Return int F^2 below y and int (1 - F)^2 above y for loc + scale Z, with I of a symmetric Z."""
     distance, atom = y - loc, scale == 0
     z = distance / np.where(atom, 1.0, scale)
-    below, above = (np.where(atom, np.maximum(x, 0.0), scale * integral(x)) for x in (z, -z))
+    with np.errstate(invalid="ignore"):  # 0 times infinity, for a point mass and an infinite y
+        below, above = (np.where(atom, np.maximum(x, 0.0), scale * integral(x)) for x in (z, -z))
     return below, above
