@@ -48,6 +48,11 @@ from skuq.metrics._ucc.curve import (
     uncertainty_characteristics_curve,
 )
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
+from skuq.metrics._weighted_scores import (
+    quantile_weighted_crps_loss,
+    threshold_weighted_crps_loss,
+    threshold_weighted_nll_loss,
+)
 from skuq.metrics._worst_slab import worst_slab_coverage
 
 __all__ = [
@@ -92,6 +97,7 @@ __all__ = [
     "pinball_loss",
     "prediction_interval_coverage",
     "quantile_calibration_error",
+    "quantile_weighted_crps_loss",
     "regression_calibration_curve",
     "reliability_table",
     "root_mean_squared_calibration_error",
@@ -99,6 +105,8 @@ __all__ = [
     "set_coverage_error",
     "set_coverage_score",
     "sharpness",
+    "threshold_weighted_crps_loss",
+    "threshold_weighted_nll_loss",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",
     "weighted_interval_score_loss",
