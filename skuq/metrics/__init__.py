@@ -22,6 +22,7 @@ from skuq.metrics._group_calibration import (
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
+from skuq.metrics._murphy import MurphyCurve, murphy_curve
 from skuq.metrics._prediction_sets import (
     conditional_set_coverage,
     mean_set_size,
@@ -60,6 +61,7 @@ __all__ = [
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "MurphyCurve",
     "OperatingPoint",
     "UncertaintyCharacteristicsCurve",
     "adversarial_group_calibration_curve",
@@ -92,6 +94,7 @@ __all__ = [
     "mean_set_size",
     "mean_standardized_log_loss",
     "miscalibration_area",
+    "murphy_curve",
     "nll_loss",
     "normalized_mean_interval_width",
     "pinball_loss",
