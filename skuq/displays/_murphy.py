@@ -75,7 +75,7 @@ class MurphyDisplay(CurveMixin, Display):
     ...     y, (np.zeros(300), np.full(300, 1.4)), name="climatology", ax=display.ax_
     ... )
     >>> display.ax_.get_ylabel()
-    'Mean elementary score of the mean'
+    'Mean elementary score, mean'
     """
 
     curve: MurphyCurve | list[MurphyCurve]
@@ -127,13 +127,12 @@ class MurphyDisplay(CurveMixin, Display):
         )
         self.band_: PolyCollection | None = None
         self.ref_line_: Line2D | None = None
-        what = "Mean elementary score"
+        what = "Difference of scores" if self.is_difference else "Mean elementary score"
         if self.is_difference:
-            what = "Difference in the elementary score"
             self._draw_reference(ref_line_kwargs)
             if len(curves) == 1:
                 self._draw_band(curves[0], width, color, fill_kwargs)
-        self.ax_.set(xlabel="Threshold θ", ylabel=f"{what} of the {self.label}")
+        self.ax_.set(xlabel="Threshold θ", ylabel=f"{what}, {self.label}")
         draw_legend(self.ax_)
         return self
 
@@ -233,8 +232,8 @@ class MurphyDisplay(CurveMixin, Display):
         ]
         labels = {
             "mean": "mean",
-            "quantile": f"quantile at level {level:g}",
-            "probability": f"probability of y > {threshold}",
+            "quantile": f"{level:g} quantile",
+            "probability": f"P(y > {threshold})",
         }
         display = cls(
             curve=one_or_list(curves),
