@@ -7,6 +7,7 @@ the order of the starts and in the order of the stops.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,23 +237,27 @@ class _Rows:
         """Return the mean of the scores and of their squares for rows that are active on [start, stop)."""
         constant, slope = self.point.line(self.target < x, self.y)
         products = constant, slope, constant**2, constant * slope, slope**2
-        columns = np.stack([self.weight * product for product in products], axis=1)
-        columns = self._sum_active(start, stop, columns) / self.weight.sum()
-        theta = self.theta
-        first = columns[:, 0] + columns[:, 1] * theta
-        second = columns[:, 2] + 2 * columns[:, 3] * theta + columns[:, 4] * theta**2
+        total = self._sums_of_active(start, stop)
+        c, s, cc, cs, ss = (total(self.weight * each) / self.weight.sum() for each in products)
+        first, second = c + s * self.theta, cc + 2 * cs * self.theta + ss * self.theta**2
         return np.maximum(first, 0.0), np.maximum(second, 0.0)
 
-    def _sum_active(self, start: FloatArray, stop: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return the sums of the columns over the rows that are active at each threshold."""
-        keep = start < stop
-        sums, counts = [], []
-        for end in (start[keep], stop[keep]):
+    def _sums_of_active(self, start: FloatArray, stop: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that sums values over the rows that are active at each threshold."""
+        rows = np.flatnonzero(start < stop)
+        orders, counts = [], []
+        for end in (start[rows], stop[rows]):
             order = np.argsort(end, kind="stable")
             left, right = (np.searchsorted(end[order], self.grid, side=side) for side in ("left", "right"))
-            count = np.where(self.after, right, left)
-            total = np.cumsum(columns[keep][order], axis=0)
-            sums.append(np.concatenate([np.zeros((1, columns.shape[1])), total])[count])
-            counts.append(count)
-        # without active rows, rounding must not leave a score
-        return np.where((counts[0] > counts[1])[:, np.newaxis], sums[0] - sums[1], 0.0)
+            orders.append(rows[order])
+            counts.append(np.where(self.after, right, left))
+
+        def total(values: FloatArray) -> FloatArray:
+            begun, ended = (
+                np.append(0.0, np.cumsum(values[order]))[count]
+                for order, count in zip(orders, counts, strict=True)
+            )
+            # without active rows, rounding must not leave a score
+            return np.where(counts[0] > counts[1], begun - ended, 0.0)
+
+        return total

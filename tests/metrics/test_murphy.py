@@ -135,11 +135,8 @@ def test_standard_errors_and_repetitions():
     assert np.isnan(murphy_curve([1.0], ([2.0], [1.0])).standard_errors).all()
 
 
-@pytest.mark.parametrize("unit", [2.0**-600, 1.0, 2.0**600])
-@pytest.mark.parametrize("shift", [0.0, 2.0**30])
+@pytest.mark.parametrize(("unit", "shift"), [(2.0**-600, 0.0), (2.0**600, 0.0), (1.0, 2.0**30)])
 def test_units_and_shift_of_any_size(unit, shift):
-    if shift and unit != 1.0:
-        pytest.skip("a shift is tested in one unit")
     plain = murphy_curve(Y, POINTS)
     moved = murphy_curve(unit * (Y + shift), Normal(unit * (M + shift), np.zeros(8)))
     assert_allclose(moved.thetas / unit - shift, plain.thetas, rtol=1e-12)
