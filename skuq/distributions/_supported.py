@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
@@ -16,6 +17,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._numerics.cdf_quadrature import value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import Inside, level_moments
+from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 
@@ -56,6 +58,9 @@ class Supported(Distribution):
     at three times the cost of the CRPS of the base. For other families, the CRPS, the mean and the standard
     deviation integrate the cdf between quantiles of the base and the bounds, with about 100 evaluations per
     row and a relative error of about 1e-8.
+
+    If the mean of a `Transformed` base is infinite, these integrals use the distribution winsorized as in
+    `Transformed`.
 
     The distribution has a density only if no row has mass at its bounds.
 
@@ -139,21 +144,39 @@ class Supported(Distribution):
         # integrals in one tail are small, so that nothing large cancels
         low, at, high = (self.base._squared_integrals(x) for x in (self.lower, inside, self.upper))
         if low is None or at is None or high is None:
-            return value_crps(self, y)
+            return value_crps(self._integrable, y)
         return np.abs(y - inside) + np.maximum(at[0] - low[0], 0.0) + np.maximum(at[1] - high[1], 0.0)
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        finite = self._finite_part()
+        return (
+            finite._weighted_crps(y, weight)
+            if finite is not self
+            else value_crps(self._integrable, y, weight)
+        )
+
+    @cached_property
+    def _integrable(self) -> Supported:
+        """Return the distribution with finite integrals, winsorized as in the moments of `Transformed`."""
+        if self._light_tails or not isinstance(self.base, Transformed):
+            return self
+        endless = ~np.isfinite(level_moments(self)[0])
+        lowest, highest = self.base._ppf(np.asarray(WINSOR_LEVEL)), self.base._isf(np.asarray(WINSOR_LEVEL))
+        lower = np.where(endless, np.maximum(self.lower, lowest), self.lower)
+        upper = np.where(endless, np.minimum(self.upper, highest), self.upper)
+        # bounds beyond the level leave a point mass
+        return Supported(self.base, lower, np.maximum(upper, np.nextafter(lower, np.inf)))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
-        mean, std = value_moments(self)
-        open_rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
-        if (
-            open_rows.size
-            and self.base.has_density
-            and not (self._light_tails or self.base._integrates_values)
-        ):
-            mean[open_rows], std[open_rows] = self._take(open_rows)._level_moments()
+        part = self._integrable
+        with np.errstate(over="ignore", invalid="ignore"):  # of heavy rows, which follow
+            mean, std = value_moments(part)
+        rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
+        if rows.size and self.base.has_density and not (self._light_tails or self.base._integrates_values):
+            mean[rows], std[rows] = part._take(rows)._level_moments()
         return mean, std
 
     def _level_moments(self) -> tuple[FloatArray, FloatArray]:

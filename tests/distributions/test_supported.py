@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
@@ -131,6 +132,22 @@ def test_a_tail_that_is_too_heavy_is_infinite_or_an_error():
     assert StudentT(0.0, 1.0, 1.5).clip(upper=3.0).std() == np.inf
     with pytest.raises(ValueError, match="must have a mean"):
         Supported(StudentT([0.0, 1.0], 1.0, 0.9), [0.0, -np.inf]).mean()
+
+
+@pytest.mark.parametrize("df", [5.0, 30.0])
+def test_a_log_scale_target_with_heavy_tails_is_winsorized_as_without_bounds(df):
+    dist, y = Transformed(StudentT([0.0, 1.0], 0.5, df), np.exp, np.log), np.array([2.0, 0.5])
+    parts = weighted(dist, y, 1.0, np.inf) + weighted(dist, y, -np.inf, 1.0)
+    assert_allclose(parts, dist.crps(y), rtol=1e-5)
+    above, below = dist.clip(lower=1.0), dist.clip(upper=1.0)
+    assert_allclose(above.mean() + below.mean() - 1.0, dist.mean(), rtol=1e-3)
+    assert np.isfinite(above.std()).all()
+    assert_array_equal(above.ppf(1 - 1e-9), dist.ppf(1 - 1e-9))
+    weight = Polynomial([0.0, 0.0, 1.0])
+    for each in (dist, above):
+        assert (each._weighted_crps(y, weight) < each.crps(y)).all()
+    # a region beyond the level
+    assert_allclose(weighted(dist, y, 1e9, np.inf), 0.0, atol=1e-3)
 
 
 def test_the_mean_of_a_bounded_normal():
