@@ -9,7 +9,11 @@ from skuq.metrics._spec import all_specs
 
 # Heading of a family, page that explains the family, modules of skuq.metrics with its functions.
 FAMILIES = (
-    ("Proper scores and skill scores", "proper-scores", ("_proper", "_quantile_scores", "_skill")),
+    (
+        "Proper scores and skill scores",
+        "proper-scores",
+        ("_proper", "_quantile_scores", "_weighted_scores", "_skill"),
+    ),
     (
         "Average calibration",
         "average-calibration",
@@ -51,7 +55,7 @@ def scorer_of(spec):
     """Return the name of a scorer, or the call that creates the scorer."""
     if spec.ready_made:
         return f"``{spec.scorer_name}``"
-    option = next(iter((*spec.required_options, *spec.one_of)))
+    option = next(iter((*spec.required_options, *spec.one_of, *spec.any_of)))
     return f'``make_scorer("{spec.abbreviation}", {option}=...)``'
 
 

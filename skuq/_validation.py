@@ -373,6 +373,25 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
     return array
 
 
+def check_support(lower: ArrayLike, upper: ArrayLike, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return copies of the bounds of shape (n,), lower below upper."""
+    low, high = _read_bound(lower, "lower", n), _read_bound(upper, "upper", n)
+    wrong = low >= high
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"`lower` must be less than `upper`, got {low[row]:g} >= {high[row]:g} at row {row}."
+        )
+    return low, high
+
+
+def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
+    array = check_no_nan(as_float_array(values, name), name)
+    if array.shape not in {(), (n,)}:
+        raise ValueError(f"`{name}` must be a number or have shape ({n},), got {array.shape}.")
+    return np.array(np.broadcast_to(array, (n,)))
+
+
 def check_same_length(lengths: Sequence[int], name: str) -> int:
     if len(set(lengths)) != 1:
         raise ValueError(f"`{name}` must all have the same number of rows, got {list(lengths)}.")

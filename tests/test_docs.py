@@ -115,6 +115,14 @@ CLAIMS = {
         "nlls == [1.6, 1.58] and crpss == [0.569, 0.582]",
         "crps_of_two == [3.5, 3.38] and nll_of_two == [1.63, 1.76]",
     ],
+    "docs/explanation/weighted-scores.rst": [
+        "table['truth'] == [0.565, 0.945, 0.04, 0.438]",
+        "table['cries wolf'] == [0.836, 0.469, 0.07, 0.336]",
+        "table['ignores the signal'] == [0.798, 1.891, 0.048, 0.591]",
+        "list(by_signal.values()) == [0.178, 0.313, 0.225]",
+        "list(parts.values()) == [[0.283, 0.243, 0.04], [0.375, 0.39, 0.07], [0.399, 0.351, 0.048]]",
+        "list(curves.values()) == [[0.16, 0.04], [0.32, 0.13], [0.56, 0.05]]",
+    ],
     "docs/explanation/average-calibration.rst": [
         "round(mean_null, 3) == 0.010 and round(high_null, 3) == 0.019",
         "maces == [0.04, 0.01] and crpss == [0.17, 0.59]",

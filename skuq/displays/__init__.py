@@ -6,6 +6,7 @@ from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._metric_agreement import MetricAgreementDisplay
+from skuq.displays._murphy import MurphyDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
@@ -23,6 +24,7 @@ __all__ = [
     "ClassReliabilityDisplay",
     "IntervalDisplay",
     "MetricAgreementDisplay",
+    "MurphyDisplay",
     "PITHistogramDisplay",
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",

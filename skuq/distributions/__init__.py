@@ -16,6 +16,7 @@ from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._scipy import ScipyDistribution
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
+from skuq.distributions._supported import Supported
 from skuq.distributions._transformed import Transformed
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "ScipyDistribution",
     "SharedEmpirical",
     "StudentT",
+    "Supported",
     "Transformed",
     "affine",
     "as_distribution",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
@@ -146,6 +147,19 @@ class Affine(Distribution):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return np.abs(self.factor) * self.base._crps(self._back(y))
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        size, x = np.abs(self.factor), self._back(y)
+        mirrored = weight(Polynomial([1.0, -1.0]))
+        rises, falls = (size * self.base._weighted_crps(x, each) for each in (weight, mirrored))
+        return np.where(self.factor > 0, rises, falls)
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        parts = self.base._squared_integrals(self._back(y))
+        if parts is None:
+            return None
+        below, above = (np.abs(self.factor) * part for part in parts)
+        return np.where(self.factor > 0, below, above), np.where(self.factor > 0, above, below)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         return (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from scipy.special import ndtri
 
 from skuq._typing import ArrayLike, FloatArray
@@ -20,8 +21,9 @@ from skuq._validation import (
     check_probabilities,
     check_random_state,
     check_rows,
+    check_support,
 )
-from skuq.distributions._numerics.cdf_quadrature import quantile_landmarks, value_crps, value_moments
+from skuq.distributions._numerics.cdf_quadrature import UNIFORM, quantile_landmarks, value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._row_container import RowContainer
@@ -62,6 +64,8 @@ class Distribution(RowContainer["Distribution"]):
     Normal(n=1)
     """
 
+    _supported: ClassVar[Callable[..., Distribution]]  # the family `Supported`, a subclass
+
     # ------------------------------------------------------------------ hooks that a family implements
 
     @abstractmethod
@@ -100,10 +104,21 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(self._no_density())
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        return self._weighted_crps(y, UNIFORM)
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        """Return the CRPS with a weight for each level."""
         finite = self._finite_part()
         if finite is not self:
-            return finite._crps(y)
-        return value_crps(self, y) if self._integrates_values else level_crps(self, y)
+            return finite._weighted_crps(y, weight)
+        return value_crps(self, y, weight) if self._integrates_values else level_crps(self, y, weight)
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return the integrals of F^2 below y and of (1 - F)^2 above y in closed form, or None."""
+        return None
+
+    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
+        return self._supported(self, lower, upper)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
@@ -389,6 +404,22 @@ class Distribution(RowContainer["Distribution"]):
         if infinite.any():
             return np.where(infinite, np.inf, self._crps(np.where(infinite, 0.0, values)))
         return self._crps(values)
+
+    def clip(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> Distribution:
+        """Return the distribution of ``np.clip(Y, lower, upper)``, with atoms at the bounds.
+
+        Parameters
+        ----------
+        lower, upper : float or array-like of shape (n,), default=-inf, inf
+            Bounds in the units of the target, for all rows or one per row; ``lower`` is less than ``upper``.
+
+        Returns
+        -------
+        dist : Supported
+            An `Empirical` of clipped members for an `Empirical`, and clipped parts for a `Concatenated`.
+        """
+        low, high = check_support(lower, upper, len(self))
+        return self if np.isinf([low, high]).all() else self._clip(low, high)
 
     def sample(self, m: int, random_state: int | np.random.RandomState | None = None) -> FloatArray:
         """Draw independent samples from every row.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
@@ -166,6 +167,13 @@ class Concatenated(Distribution):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._crps(rows), y)
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._weighted_crps(rows, weight), y)
+
+    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
+        pairs = zip(self.parts, self._part_rows, strict=True)
+        return Concatenated([part._clip(lower[rows], upper[rows]) for part, rows in pairs], self.order)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         out = np.empty((len(self), m))

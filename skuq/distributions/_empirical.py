@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from skuq._ranks import rank_target
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
+from skuq.distributions._numerics.cdf_quadrature import step_terms
 
 CACHED = 1 << 15
 """Block size of the computations, limited by the size of the cache."""
@@ -144,6 +146,20 @@ class Empirical(Distribution):
         step = max(1, CACHED // m)
         for start in range(0, n, step):
             yield slice(start, start + step)
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        below, above = step_terms(weight)
+        at, cdf = y[:, np.newaxis], self._cumulative()
+        inside = np.clip(at, self.members[:, :-1], self.members[:, 1:])
+        score = (inside - self.members[:, :-1]) * below(cdf[:, :-1])
+        score += (self.members[:, 1:] - inside) * above(1 - cdf[:, :-1])
+        outside = np.maximum(y - self.members[:, -1], 0.0) * below(1.0)
+        outside += np.maximum(self.members[:, 0] - y, 0.0) * above(1.0)
+        return np.asarray(score.sum(axis=1) + outside)
+
+    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
+        members = np.clip(self.members, lower[:, np.newaxis], upper[:, np.newaxis])
+        return Empirical(members, self.weights)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         if self.weights is not None:

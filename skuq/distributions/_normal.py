@@ -21,6 +21,7 @@ from skuq.distributions._location_scale import (
     standardize,
     unstandardize,
 )
+from skuq.distributions._numerics.squared_cdf import squared_normal_cdf, symmetric_integrals
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -160,6 +161,9 @@ class Normal(Distribution):
         if self._point_mass:
             score[atom] = np.abs(y - self.loc)[atom]
         return score
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return symmetric_integrals(squared_normal_cdf, y, self.loc, self.scale)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         draws = rng.standard_normal((len(self), m))

@@ -18,8 +18,9 @@ from scipy.special import ndtr
 
 from skuq._typing import FloatArray
 from skuq.distributions._level_map import Pieces
+from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
 
-_SQRT_2, _SQRT_PI, _SQRT_2PI = math.sqrt(2.0), math.sqrt(math.pi), math.sqrt(2 * math.pi)
+_SQRT_2PI = math.sqrt(2 * math.pi)
 
 
 def _density(z: FloatArray) -> FloatArray:
@@ -46,19 +47,9 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     return center + unit * mean, unit * math.sqrt(max(square - mean**2, 0.0))
 
 
-def _squared_integral(z: FloatArray) -> FloatArray:
-    """Return I(z), or 0 far below 0, where the formula cancels."""
-    probability = ndtr(z)
-    with np.errstate(over="ignore"):
-        density = _density(z)
-    far = np.where(np.isneginf(z), 0.0, z)
-    value = probability * (far * probability + 2 * density) - ndtr(_SQRT_2 * z) / _SQRT_PI
-    return np.asarray(np.maximum(value, 0.0))
-
-
 def pieces_crps(pieces: Pieces, t: FloatArray) -> FloatArray:
     """Return the CRPS of X at finite values t, given g."""
-    below, above = _squared_integral(pieces.values), _squared_integral(-pieces.values)
+    below, above = squared_normal_cdf(pieces.values), squared_normal_cdf(-pieces.values)
     inner = pieces.slopes[1:-1]
     before = np.concatenate([[0.0], np.cumsum(np.diff(below) / inner)]) + below[0] / pieces.slopes[0]
     after = np.concatenate([np.cumsum((-np.diff(above) / inner)[::-1])[::-1], [0.0]])
@@ -66,6 +57,6 @@ def pieces_crps(pieces: Pieces, t: FloatArray) -> FloatArray:
     piece, knot = pieces.find(t)
     slope = pieces.slopes[piece]
     g = pieces.values[knot] + slope * (t - pieces.knots[knot])
-    lower = before[knot] + (_squared_integral(g) - below[knot]) / slope
-    upper = after[knot] + (_squared_integral(-g) - above[knot]) / slope
+    lower = before[knot] + (squared_normal_cdf(g) - below[knot]) / slope
+    upper = after[knot] + (squared_normal_cdf(-g) - above[knot]) / slope
     return np.asarray(np.maximum(lower, 0.0) + np.maximum(upper, 0.0))

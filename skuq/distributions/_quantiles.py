@@ -254,6 +254,10 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        below, above = self._squared_integrals(y)
+        return below + above
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Integrate F^2 below y and (1 - F)^2 above y, with F linear between exponential tails."""
         p, v, (lower, upper) = self.levels, self.values, self._tails()
         at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the segment that contains y
@@ -262,9 +266,11 @@ class Quantiles(Distribution):
         s, s_at = 1 - p, 1 - p_at
         below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
         above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3
-        score = (below + above).sum(axis=1)
-        score += _tail_crps(v[:, 0] - y, p[0], lower) + _tail_crps(y - v[:, -1], s[-1], upper)
-        return np.asarray(score)
+        lower_tail = _tail_integrals(v[:, 0] - y, p[0], lower)
+        upper_tail = _tail_integrals(y - v[:, -1], s[-1], upper)
+        return below.sum(axis=1) + lower_tail[1] + upper_tail[0], above.sum(axis=1) + lower_tail[
+            0
+        ] + upper_tail[1]
 
     def _half_mean_difference(self) -> FloatArray:
         """Return E|X - X'| / 2 of two independent draws, the integral of F (1 - F)."""
@@ -307,12 +313,12 @@ def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
     return np.asarray(np.exp(np.minimum(scaled, 0.0)))
 
 
-def _tail_crps(outside: FloatArray, mass: float, length: FloatArray) -> FloatArray:
-    """Return the CRPS beyond the outermost quantile, where y exceeds the quantile by ``outside``.
+def _tail_integrals(outside: FloatArray, mass: float, length: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the terms of the CRPS beyond the outermost quantile, which y exceeds by ``outside``.
 
-    With T(x) = mass exp(-x / length) at distance x, the CRPS is the integral of (1 - T)^2 up to y and of
-    T^2 beyond y.
+    With T(x) = mass exp(-x / length) at distance x, the terms are the integral of (1 - T)^2 up to y and the
+    integral of T^2 beyond y.
     """
     distance = np.maximum(outside, 0.0)
     at = mass * _decay(-distance, length)
-    return distance - 2 * length * (mass - at) + length * (mass**2 - at**2) / 2 + length * at**2 / 2
+    return distance - 2 * length * (mass - at) + length * (mass**2 - at**2) / 2, length * at**2 / 2

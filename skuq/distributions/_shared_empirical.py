@@ -158,6 +158,26 @@ class SharedEmpirical(Distribution):
         score = (y - self.mean()) * (2 * reached - 1) - self.scale * self._crps_terms[count]
         return np.asarray(np.maximum(score, 0.0))
 
+    @cached_property
+    def _squared_steps(self) -> tuple[FloatArray, FloatArray]:
+        """Integrals of the squared step cdf up to each member, and of the squared complement from it on."""
+        cdf, gap = self._ranks.cumulative[:-1] / self._ranks.total, np.diff(self.members)
+        below, above = cdf**2 * gap, (1 - cdf) ** 2 * gap
+        return np.append(0.0, np.cumsum(below)), np.append(np.cumsum(above[::-1])[::-1], 0.0)
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        count, k = count_reached(self.members, self.loc, self.scale, y), self.members.size
+        last, following = np.maximum(count, 1) - 1, np.minimum(count, k - 1)
+        cdf = self._ranks.weight_of(count) / self._ranks.total
+        below, above = self._squared_steps
+        with np.errstate(invalid="ignore"):  # 0 times infinity
+            after = cdf**2 * (y - (self.loc + self.scale * self.members[last]))
+            before = (1 - cdf) ** 2 * (self.loc + self.scale * self.members[following] - y)
+        return (
+            np.where(count > 0, self.scale * below[last] + after, 0.0),
+            np.where(count < k, self.scale * above[following] + before, 0.0),
+        )
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n, k = len(self), self.members.size
         if self.weights is None:

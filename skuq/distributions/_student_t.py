@@ -22,6 +22,7 @@ from skuq.distributions._location_scale import (
 )
 from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.squared_cdf import symmetric_integrals
 
 _NEAR_CAUCHY = 1e-4
 """If df is closer to 1, the closed form of the CRPS loses more than four digits."""
@@ -175,10 +176,8 @@ class StudentT(Distribution):
         if integrated.any() or self.df.min() <= 0.5:
             return self._crps_by_rows(y, integrated)
         df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
-        log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
-        # for large arguments, the ratio of gamma functions in the formula of the paper tends to 1 / sqrt(pi)
-        spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
-        score = z * (2 * stdtr(df, z) - 1) + (2 * np.exp(log_mean) - spread) / (1 - 1 / df)
+        mean, spread = _crps_terms(z, df)
+        score = z * (2 * stdtr(df, z) - 1) + (mean - spread) / (1 - 1 / df)
         return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * score)
 
     def _crps_by_rows(self, y: FloatArray, integrated: BoolArray) -> FloatArray:
@@ -193,6 +192,27 @@ class StudentT(Distribution):
             standard = StudentT(np.zeros(rest.size), 1.0, self.df[rest])
             score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)
         return np.where(self.scale == 0, np.abs(y - self.loc), score)
+
+    def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        if np.abs(self.df - 1).min() < _NEAR_CAUCHY or self.df.min() <= 0.5:
+            return None
+        return symmetric_integrals(self._squared_cdf, y, self.loc, self.scale)
+
+    def _squared_cdf(self, z: FloatArray) -> FloatArray:
+        """Return the integral of the squared standard cdf T up to z, by parts.
+
+        The integral of 2 x t T, with the density t, is the integral of t^2 (df + x^2) / (df - 1) minus
+        (df + z^2) t T / (df - 1), and t^2 (df + x^2) is proportional to a density with 2 df - 1 degrees of
+        freedom.
+        """
+        df = self._shared_df()
+        at = np.where(np.isinf(z), 0.0, z)
+        mean, spread = _crps_terms(at, df)
+        cdf = stdtr(df, at)
+        below = at * cdf**2 + (mean * cdf - spread * stdtr(2 * df - 1, np.sqrt(2 - 1 / df) * at)) / (
+            1 - 1 / df
+        )
+        return np.where(np.isinf(z), np.maximum(z, 0.0), below)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
         if self._shared_df().ndim:
@@ -214,6 +234,14 @@ class StudentT(Distribution):
         if self.epistemic_scale is None:
             return super().aleatoric()  # type: ignore[return-value]
         return StudentT(np.zeros_like(self.loc), noise_scale(self.scale, self.epistemic_scale), self.df)
+
+
+def _crps_terms(z: FloatArray, df: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the terms 2 (df + z^2) t(z) / df and the spread of the CRPS of a standard t variable."""
+    log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
+    # gamma functions of large arguments cancel in the spread of the paper and leave 1 / sqrt(pi)
+    spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
+    return 2 * np.exp(log_mean), spread
 
 
 def _gamma_ratio(df: FloatArray) -> FloatArray:

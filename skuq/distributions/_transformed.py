@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
@@ -240,12 +241,12 @@ class Transformed(Distribution):
         held = level_moments(Winsorized(self, WINSOR_LEVEL))
         return np.where(endless, held[0], moments[0]), np.where(endless, held[1], moments[1])
 
-    def _crps(self, y: FloatArray) -> FloatArray:
-        score = super()._crps(y)
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        score = super()._weighted_crps(y, weight)
         endless = ~np.isfinite(score)
         if not endless.any():
             return score
-        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y), score)
+        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y, weight), score)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()

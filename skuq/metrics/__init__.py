@@ -22,6 +22,7 @@ from skuq.metrics._group_calibration import (
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
+from skuq.metrics._murphy import MurphyCurve, murphy_curve
 from skuq.metrics._prediction_sets import (
     conditional_set_coverage,
     mean_set_size,
@@ -48,6 +49,11 @@ from skuq.metrics._ucc.curve import (
     uncertainty_characteristics_curve,
 )
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
+from skuq.metrics._weighted_scores import (
+    quantile_weighted_crps_loss,
+    threshold_weighted_crps_loss,
+    threshold_weighted_nll_loss,
+)
 from skuq.metrics._worst_slab import worst_slab_coverage
 
 __all__ = [
@@ -55,6 +61,7 @@ __all__ = [
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "MurphyCurve",
     "OperatingPoint",
     "UncertaintyCharacteristicsCurve",
     "adversarial_group_calibration_curve",
@@ -87,11 +94,13 @@ __all__ = [
     "mean_set_size",
     "mean_standardized_log_loss",
     "miscalibration_area",
+    "murphy_curve",
     "nll_loss",
     "normalized_mean_interval_width",
     "pinball_loss",
     "prediction_interval_coverage",
     "quantile_calibration_error",
+    "quantile_weighted_crps_loss",
     "regression_calibration_curve",
     "reliability_table",
     "root_mean_squared_calibration_error",
@@ -99,6 +108,8 @@ __all__ = [
     "set_coverage_error",
     "set_coverage_score",
     "sharpness",
+    "threshold_weighted_crps_loss",
+    "threshold_weighted_nll_loss",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",
     "weighted_interval_score_loss",

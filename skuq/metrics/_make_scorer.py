@@ -222,7 +222,7 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
 def _calls_of(spec: MetricSpec) -> list[str]:
     """Return the calls that make the scorer of a metric with required options."""
     always = [f"{option}=..." for option in spec.required_options]
-    choices = [[*always, f"{option}=..."] for option in spec.one_of] or [always]
+    choices = [[*always, f"{option}=..."] for option in spec.one_of or spec.any_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
@@ -263,6 +263,11 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
         raise TypeError(
             f"`options` of {spec.abbreviation!r} must include exactly one of "
             f"{' and '.join(map(repr, spec.one_of))}, got {' and '.join(map(repr, given)) or 'neither'}."
+        )
+    if spec.any_of and not set(spec.any_of) & set(options):
+        raise TypeError(
+            f"`options` of {spec.abbreviation!r} must include {' or '.join(map(repr, spec.any_of))}. Use "
+            f"{' or '.join(_calls_of(spec))}."
         )
     if spec.check is not None:
         # Draws from the user's generator would change its state.

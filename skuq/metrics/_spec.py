@@ -134,6 +134,9 @@ class MetricSpec:
         Meaning of a value in plain words, with ``{value}`` as the number.
     one_of : tuple of str
         Options without a usable default. Exactly one of them must be given.
+    any_of : tuple of str
+        Options that choose the purpose of the metric. Scorers need at least one of them, and reports contain
+        the metric only on request.
     check : callable or None
         ``check(**options)`` raises for invalid options. The metric calls it too.
     calibrated : callable or None
@@ -153,6 +156,7 @@ class MetricSpec:
     bounds: tuple[float, float] = (-np.inf, np.inf)
     meaning: str = ""
     one_of: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
     fast: FastPath = FastPath()
@@ -202,8 +206,8 @@ class MetricSpec:
 
     @property
     def ready_made(self) -> bool:
-        """Whether the metric has no required option."""
-        return not self.required_options and not self.one_of
+        """Whether the metric is useful without options."""
+        return not (self.required_options or self.one_of or self.any_of)
 
     @property
     def label(self) -> str:
@@ -237,6 +241,9 @@ ORDER = (
     "pinball",
     "interval_score",
     "wis",
+    "twcrps",
+    "qwcrps",
+    "twnll",
     "sharpness",
     "crpss",
     "msll",

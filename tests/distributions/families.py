@@ -16,6 +16,7 @@ from skuq.distributions import (
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
+    Supported,
     Transformed,
     affine,
     concat,
@@ -57,6 +58,10 @@ BETA |= {"c": LOC[:, np.newaxis] + [-0.1, 0.0, 0.2], "weights": [0.2, 0.5, 0.3]}
 MIXTURE = Mixture([NORMAL, STUDENT, QUANTILES], [0.5, 0.3, 0.2])
 POINT = Normal(LOC, np.where(np.arange(N) % 3 == 0, 0.0, SCALE))
 LOGNORMAL = Transformed(NORMAL, np.exp, np.log)
+BOUNDS = (
+    LOC - np.where(np.arange(N) % 3 == 1, np.inf, SCALE),
+    LOC + np.where(np.arange(N) % 3 == 2, np.inf, 1.0),
+)
 
 SMOOTH = {
     "Normal": NORMAL,
@@ -88,6 +93,7 @@ SMOOTH = {
     "affine of Recalibrated, reversed": affine(Recalibrated(STUDENT, LEVEL_MAP), 1.0, -2.0),
     "affine of Mixture": affine(MIXTURE, 3.0, 0.5),
     "affine of Quantiles, reversed": affine(QUANTILES, LOC, -SCALE),
+    "Supported without mass beyond": LOGNORMAL.clip(lower=0.0),
 }
 WITH_ATOMS = {
     "Empirical": EMPIRICAL,
@@ -114,6 +120,20 @@ WITH_ATOMS = {
     "Mixture of Empirical and Normal": Mixture([EMPIRICAL, POINT, GAMMA]),
     "Mixture of SharedEmpiricals": Mixture([SHARED, SHARED_WEIGHTED], [0.4, 0.6]),
     "affine of discrete": affine(POISSON, 1.0, -0.5),
+    "Supported Normal": NORMAL.clip(*BOUNDS),
+    "Supported StudentT": STUDENT.clip(*BOUNDS),
+    "Supported point masses": POINT.clip(*BOUNDS),
+    "Supported Quantiles": QUANTILES.clip(-0.3, 0.9),
+    "Supported SharedEmpirical": SHARED_WEIGHTED.clip(*BOUNDS),
+    "Supported Mixture": MIXTURE.clip(*BOUNDS),
+    "Supported Recalibrated": Recalibrated(NORMAL, LEVEL_MAP).clip(*BOUNDS),
+    "Supported Transformed": LOGNORMAL.clip(0.5),
+    "Supported Empirical": Supported(EMPIRICAL, *BOUNDS),
+    "affine of Supported": affine(STUDENT_ROWS.clip(*BOUNDS), LOC, -SCALE),
+    "affine of affine, Supported": affine(SHARED, LOC, -SCALE).clip(*BOUNDS),
+    "Recalibrated Supported": Recalibrated(NORMAL.clip(*BOUNDS), LEVEL_MAP),
+    "Mixture of Supported": Mixture([NORMAL.clip(*BOUNDS), STUDENT.clip(-1.0)]),
+    "Concatenated, clipped": concat([EMPIRICAL[:3], GAMMA[3:]]).clip(*BOUNDS),
     "Concatenated with atoms": concat([EMPIRICAL[:3], GAMMA[3:]]),
 }
 ALL = {**SMOOTH, **WITH_ATOMS}

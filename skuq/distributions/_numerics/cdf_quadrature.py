@@ -6,6 +6,9 @@ With the cdf G and any point c, the moments and the CRPS are
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx.
 
+With a weight v(u) of the level u, the square of G becomes int_0^G 2 u v(u) du, and the square of 1 - G
+becomes int_0^{1 - G} 2 q v(1 - q) dq.
+
 The squared distance of two cdfs is int (G(x) - H(x))^2 dx. All integrals use Gauss-Legendre panels between
 landmarks, which are points per row between which the cdf is smooth.
 """
@@ -17,6 +20,7 @@ from itertools import combinations
 from typing import Protocol
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import FloatArray
@@ -24,6 +28,9 @@ from skuq._typing import FloatArray
 NODES, WEIGHTS = leggauss(5)
 LANDMARK_TAIL = np.array([1e-13, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15])
 LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
+UNIFORM = Polynomial([1.0])
+"""Weight of the levels in the CRPS."""
+
 MOST_BREAKS = 64
 """Largest number of breaks; each break requires five evaluations of the cdf of all rows."""
 
@@ -72,12 +79,19 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
     return center + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
+def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """Return the integrands of the weighted CRPS: of G below y, and of 1 - G above y."""
+    level, mirrored = Polynomial([0.0, 2.0]), Polynomial([1.0, -1.0])
+    return (level * weight).integ(), (level * weight(mirrored)).integ()
+
+
+def value_crps(dist: Cumulative, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
     # y is an edge, because the integrand jumps at y
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
+    terms = step_terms(weight)
     score = np.zeros(len(dist))
-    for _, x, weight in _panels(edges):
-        score += weight * np.where(x < y, dist._cdf(x), dist._sf(x)) ** 2
+    for _, x, width in _panels(edges):
+        score += width * np.where(x < y, terms[0](dist._cdf(x)), terms[1](dist._sf(x)))
     return score
 
 

@@ -3,7 +3,9 @@
 With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
-    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du.
+    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) v(u) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) v(u) du
+
+with the weight v = 1 of the levels, or another polynomial.
 
 These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
 the tails, the width of the panels in -log of the tail probability grows geometrically, which is suitable for
@@ -16,9 +18,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.distributions._numerics.cdf_quadrature import UNIFORM
 
 
 class LevelQuantiles(Protocol):
@@ -133,8 +137,8 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
-def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
-    """Return the CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
+def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
+    """Return the CRPS with a weight per level, shape (n,); a one-row ``dist`` may be compared with many y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     level, complement = _level_pair(grid.nodes, upper)
@@ -142,10 +146,11 @@ def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
     # Only the panel that contains y is split. All panels below it share one integrand, all panels above it
     # another.
     row_panel = grid.find(u, q)
-    below, above = grid.weights * level, grid.weights * complement
+    weight = grid.weights * density(level)
+    below, above = weight * level, weight * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
-    split = _split_panel(dist, y, grid, row_panel, u, q)
+    split = _split_panel(dist, y, grid, row_panel, u, q, density)
     return 2.0 * (whole + split)
 
 
@@ -210,6 +215,7 @@ def _split_panel(
     row_panel: IntArray,
     u: FloatArray,
     q: FloatArray,
+    density: Polynomial,
 ) -> FloatArray:
     """Return the integrals below and above y within the panel that contains y, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
@@ -227,10 +233,36 @@ def _split_panel(
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
             share = below_at * (y - quantile) if below else above_at * (quantile - y)
-            total += weight * np.abs(step) * share
+            total += weight * np.abs(step) * density(below_at) * share
         return total
 
     return integral(low, level, True) + integral(level, high, False)
+
+
+class Inside:
+    """Conditional distribution between the levels ``low`` and ``1 - high`` of each row, both (n,)."""
+
+    def __init__(self, dist: LevelQuantiles, low: FloatArray, high: FloatArray) -> None:
+        self.dist, self.low, self.high = dist, low, high
+        self.mass = np.maximum(1 - low - high, 0.0)
+
+    def __len__(self) -> int:
+        return len(self.dist)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return (self.dist._cdf(y) - self.low) / self.mass
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return (self.dist._sf(y) - self.high) / self.mass
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.dist._ppf(self.low + p * self.mass)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.dist._isf(self.high + q * self.mass)
+
+    def _level_breaks(self) -> FloatArray:
+        return np.empty(0)
 
 
 class Winsorized:

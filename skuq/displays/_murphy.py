@@ -1,0 +1,252 @@
+"""The Murphy diagram: mean elementary score against the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from scipy.special import ndtri
+
+from skuq._typing import ArrayLike
+from skuq._validation import check_single_coverage
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._drawing import REFERENCE_LINE, Style, check_matplotlib, draw_legend, merge_style
+from skuq.distributions import as_distribution
+from skuq.metrics import MurphyCurve, murphy_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.lines import Line2D
+
+Functional = Literal["mean", "quantile", "probability"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MurphyDisplay(CurveMixin, Display):
+    """Mean elementary score of point forecasts against the threshold.
+
+    The plot shows whether one model is better than another model for every consistent score, or only for some
+    scores. If one curve is below the other curve everywhere, every consistent score prefers it. With a
+    reference, the plot shows the difference from the reference with a pointwise band: a region in which the
+    whole band is below 0 is a region in which the model is better.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add the curve of another
+    model to the same axes, pass ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    curve : MurphyCurve or list of MurphyCurve
+        Thresholds, scores and standard errors; a list has one curve per fold.
+    label : str
+        Point forecast that is scored, for the axis.
+    is_difference : bool, default=False
+        Whether the scores are differences from a reference.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
+    band_ : matplotlib.collections.PolyCollection or None
+        The pointwise band of the difference; None without a reference, and for several folds.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The line at 0; None without a reference.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    skuq.metrics.murphy_curve : The plotted numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import MurphyDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> loc = rng.normal(size=300)
+    >>> y = rng.normal(loc)
+    >>> display = MurphyDisplay.from_predictions(y, (loc, np.ones(300)), name="model")
+    >>> display = MurphyDisplay.from_predictions(
+    ...     y, (np.zeros(300), np.full(300, 1.4)), name="climatology", ax=display.ax_
+    ... )
+    >>> display.ax_.get_ylabel()
+    'Mean elementary score, mean'
+    """
+
+    curve: MurphyCurve | list[MurphyCurve]
+    label: str
+    is_difference: bool = False
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        confidence: float = 0.95,
+        line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None uses the attribute `name`.
+        confidence : float, default=0.95
+            Probability of the pointwise band of a difference, in (0, 1).
+        line_kwargs : dict, default=None
+            Keywords for the curve, passed to ``Axes.plot``.
+        fill_kwargs : dict, default=None
+            Keywords for the band, passed to ``Axes.fill_between``.
+        ref_line_kwargs : dict, default=None
+            Keywords for the line at 0, passed to ``Axes.axhline``.
+
+        Returns
+        -------
+        display : MurphyDisplay
+            The display itself.
+        """
+        self._use_axes(ax, (6.0, 4.0))
+        width = float(ndtri((1 + check_single_coverage(confidence, "confidence")) / 2))
+        curves = as_list(self.curve)
+        color = self._draw_curves(
+            [(curve.thetas, curve.scores) for curve in curves],
+            self.name if name is None else name,
+            line_kwargs,
+            linewidth=1.5,
+            zorder=2.2,
+        )
+        self.band_: PolyCollection | None = None
+        self.ref_line_: Line2D | None = None
+        what = "Difference of scores" if self.is_difference else "Mean elementary score"
+        if self.is_difference:
+            self._draw_reference(ref_line_kwargs)
+            if len(curves) == 1:
+                self._draw_band(curves[0], width, color, fill_kwargs)
+        self.ax_.set(xlabel="Threshold θ", ylabel=f"{what}, {self.label}")
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_band(self, curve: MurphyCurve, width: float, color: Any, style: Style) -> None:
+        default = {"color": color, "alpha": 0.2, "linewidth": 0.0, "zorder": 2.0}
+        merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
+        reach = width * curve.standard_errors
+        self.band_ = self.ax_.fill_between(curve.thetas, curve.scores - reach, curve.scores + reach, **merged)
+
+    def _draw_reference(self, style: Style) -> None:
+        merged = merge_style("lines.Line2D", {**REFERENCE_LINE, "zorder": 1.5}, style, "ref_line_kwargs")
+        self.ref_line_ = self.ax_.axhline(0.0, **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        functional: Functional = "mean",
+        level: float = 0.5,
+        threshold: float | None = None,
+        reference: Any = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the Murphy curve of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Use rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Forecast of every target.
+        functional : {"mean", "quantile", "probability"}, default="mean"
+            Point forecast that is computed from the distribution: the mean, the quantile at `level`, or the
+            probability of ``y > threshold``.
+        level : float, default=0.5
+            Level of the quantile, strictly between 0 and 1.
+        threshold : float, default=None
+            Value that defines the event; required for ``functional="probability"``.
+        reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+            Second forecast with n rows, or with one row for all, such as ``predict_dist(other, X)``. The plot
+            then shows the difference from it.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : MurphyDisplay
+            The drawn display.
+        """
+        check_matplotlib("MurphyDisplay.from_predictions")
+        return cls._from_folds(
+            [Fold(y_true, y_pred, sample_weight)],
+            functional=functional,
+            level=level,
+            threshold=threshold,
+            reference=reference,
+            name=name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def _from_folds(
+        cls,
+        folds: Sequence[Fold],
+        *,
+        functional: Functional = "mean",
+        level: float = 0.5,
+        threshold: float | None = None,
+        reference: Any = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        curves = [
+            murphy_curve(
+                fold.y_true,
+                fold.y_pred,
+                sample_weight=fold.sample_weight,
+                functional=functional,
+                level=level,
+                threshold=threshold,
+                reference=_reference_of(fold, reference),
+            )
+            for fold in folds
+        ]
+        labels = {
+            "mean": "mean",
+            "quantile": f"{level:g} quantile",
+            "probability": f"P(y > {threshold})",
+        }
+        display = cls(
+            curve=one_or_list(curves),
+            label=labels[functional],
+            is_difference=reference is not None,
+            name=name,
+        )
+        return display.plot(ax, **kwargs)
+
+
+def _reference_of(fold: Fold, reference: Any) -> Any:
+    """Return the reference of the fold's rows."""
+    if reference is None or fold.rows is None:
+        return reference
+    dist = as_distribution(reference, "reference")
+    return dist if len(dist) == 1 else dist[fold.rows]

@@ -1,0 +1,263 @@
+"""Murphy diagrams: the elementary scores of which every consistent score is a mixture.
+
+The elementary score of a point forecast x and a target y is 0 unless the threshold theta is between x and y.
+Each row is active on this interval, and a sum over the active rows is the difference of two prefix sums, in
+the order of the starts and in the order of the stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._units import unit_of
+from skuq._validation import as_float_array, check_finite, check_number, check_option, check_single_coverage
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast, finite_mean
+from skuq.metrics._skill import check_reference, repeat
+
+FUNCTIONALS = ("mean", "quantile", "probability")
+
+
+@dataclass(frozen=True, eq=False)
+class MurphyCurve:
+    """Mean elementary score at each threshold; made by `murphy_curve`.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (k,)
+        Thresholds. The default thresholds appear twice: first for the left limit of the score, then for the
+        score.
+    scores : ndarray of shape (k,)
+        Mean elementary score, or its difference from the reference.
+    standard_errors : ndarray of shape (k,)
+        Standard error of each score, for independent rows.
+
+    Examples
+    --------
+    >>> from skuq.metrics import murphy_curve
+    >>> curve = murphy_curve([2.0], ([1.0], [0.5]))
+    >>> curve.thetas, curve.scores
+    (array([1., 1., 2., 2.]), array([0., 1., 0., 0.]))
+    """
+
+    thetas: FloatArray
+    scores: FloatArray
+    standard_errors: FloatArray
+
+
+def murphy_curve(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    functional: str = "mean",
+    level: float = 0.5,
+    threshold: float | None = None,
+    reference: Any = None,
+    thetas: ArrayLike | None = None,
+) -> MurphyCurve:
+    r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
+
+    The smaller the better, minimum is zero. A proper score of the mean, such as the squared error, is a
+    weighted integral of the curve over the threshold. If the curve of one forecast is below the curve of
+    another forecast at every threshold, it has the better value of every such score. If the curves cross,
+    the choice of the score decides.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target. A scale of 0 is a point forecast.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    functional : {"mean", "quantile", "probability"}, default="mean"
+        Point forecast that is computed from the distribution: the mean, the quantile at `level`, or the
+        probability of ``y > threshold``.
+    level : float, default=0.5
+        Level of the quantile, strictly between 0 and 1.
+    threshold : float, default=None
+        Value that defines the event, in the units of y; required for ``functional="probability"``.
+    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+        Second forecast with n rows, or with one row for all. The scores are then the mean differences from
+        the scores of the reference, and negative values are better than the reference.
+    thetas : float or array-like of shape (k,), default=None
+        Thresholds of the curve. None takes all point forecasts and targets, with their left limits. Between
+        these points the curve is a straight line for means and probabilities, and constant for quantiles.
+
+    Returns
+    -------
+    curve : MurphyCurve
+        Thresholds, scores and standard errors. The scores are in the units of y for means, and without units
+        for quantiles and probabilities.
+
+    See Also
+    --------
+    skuq.displays.MurphyDisplay : A plot of the curve.
+
+    Notes
+    -----
+    With the point forecast x, the elementary scores [1]_ are
+
+    .. math::
+        S_\theta(x, y) = |y - \theta|\, 1\{\min(x, y) \le \theta < \max(x, y)\}
+
+    for the mean, and for the quantile at level p
+
+    .. math::
+        S_\theta(x, y) = (1 - p)\, 1\{y \le \theta < x\} + p\, 1\{x \le \theta < y\}.
+
+    All intervals are closed on the left and open on the right, as in [1]_. The integral over
+    :math:`\theta` is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule
+    on the default thresholds is exact. For a probability, :math:`\theta` is the ratio of the costs of a
+    decision, and the score is its cost. Some packages use twice the score of the mean, or half of it.
+
+    The cost is O(n log n) time and O(n) memory.
+
+    References
+    ----------
+    .. [1] Ehm, Gneiting, Jordan and Krueger (2016), Of quantiles and expectiles: consistent scoring
+       functions, Choquet representations and forecast rankings. https://doi.org/10.1111/rssb.12154
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import murphy_curve, pinball_loss
+    >>> rng = np.random.default_rng(0)
+    >>> loc = rng.normal(size=200)
+    >>> y, dist = rng.normal(loc), (loc, np.ones(200))
+    >>> curve = murphy_curve(y, dist, functional="quantile", level=0.9)
+    >>> area = np.trapezoid(curve.scores, curve.thetas)
+    >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
+    (0.1889, 0.1889)
+
+    The difference from a constant forecast at one threshold, and its standard error:
+
+    >>> curve = murphy_curve(y, dist, reference=(0.0, 1.0), thetas=0.5)
+    >>> curve.scores.round(3), curve.standard_errors.round(3)
+    (array([-0.116]), array([0.047]))
+    """
+    point = _read_point(functional, level, threshold)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    target, forecasts = point.target(y), [point.forecast(dist)]
+    if reference is not None:
+        other = check_reference(reference, y_true, sample_weight)
+        forecasts.append(point.forecast(repeat(other, y.size)))
+    grid, after = _thresholds(thetas, [target, *forecasts])
+    rows = _Rows(point, target, np.ones(y.size) if weight is None else weight, grid, after)
+    mean, square = rows.moments(*forecasts)
+    total = float(rows.weight.sum())
+    error = (
+        np.sqrt(np.maximum(square - mean**2, 0.0) / (total - 1)) if total > 1 else np.full_like(mean, np.nan)
+    )
+    return MurphyCurve(grid, rows.unit * mean, rows.unit * error)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Functional of a distribution, and its elementary scores."""
+
+    functional: str
+    level: float
+    threshold: float
+
+    def forecast(self, dist: Distribution) -> FloatArray:
+        if self.functional == "mean":
+            return finite_mean(dist)
+        if self.functional == "quantile":
+            return dist.quantile(self.level)
+        return dist._sf(np.full(len(dist), self.threshold))
+
+    def target(self, y: FloatArray) -> FloatArray:
+        return (y > self.threshold).astype(float) if self.functional == "probability" else y
+
+    def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the score between y and x as p_0 + p_1 theta, for y below x or not."""
+        if self.functional == "quantile":
+            return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
+        slope = np.where(below, 1.0, -1.0)
+        return -slope * y, slope
+
+
+def _read_point(functional: str, level: float, threshold: float | None) -> _Point:
+    check_option(functional, "functional", FUNCTIONALS)
+    if (threshold is not None) != (functional == "probability"):
+        raise ValueError(
+            f"`threshold` must be given for functional='probability' and only for it, got {threshold!r} for "
+            f"{functional!r}."
+        )
+    value = np.nan if threshold is None else check_number(threshold, "threshold")
+    return _Point(functional, check_single_coverage(level, "level"), value)
+
+
+def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
+    """Return the thresholds, and whether each entry is the score at the threshold or its left limit."""
+    if thetas is None:
+        points = np.unique(np.concatenate(values))
+        points = points[np.isfinite(points)]
+        return np.repeat(points, 2), np.tile([False, True], points.size)
+    grid = np.atleast_1d(check_finite(as_float_array(thetas, "thetas"), "thetas"))
+    if grid.ndim != 1 or not grid.size:
+        raise ValueError(f"`thetas` must be a number or a non-empty 1-D array, got shape {grid.shape}.")
+    return grid, np.ones(grid.size, dtype=bool)
+
+
+class _Rows:
+    """Rows with weights, and the thresholds of their curve."""
+
+    def __init__(
+        self, point: _Point, target: FloatArray, weight: FloatArray, grid: FloatArray, after: BoolArray
+    ) -> None:
+        self.point, self.target, self.weight, self.grid, self.after = point, target, weight, grid, after
+        # deviations from the median in their unit keep precision, and their squares do not overflow
+        center = float(np.median(target))
+        self.unit = 1.0 if point.functional == "quantile" else unit_of(target - center)
+        self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
+
+    def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the mean score and the mean squared score, or of the differences from another forecast."""
+        first, second = self._moments(*self._ends(x), x)
+        if other is None:
+            return first, second
+        other_first, other_second = self._moments(*self._ends(other), other)
+        # both scores are positive only between the target and the nearer forecast, where they are equal
+        (start, stop), (other_start, other_stop) = self._ends(x), self._ends(other)
+        both = self._moments(np.maximum(start, other_start), np.minimum(stop, other_stop), x)[1]
+        return first - other_first, second + other_second - 2 * both
+
+    def _ends(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.minimum(x, self.target), np.maximum(x, self.target)
+
+    def _moments(self, start: FloatArray, stop: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of the scores and of their squares for rows that are active on [start, stop)."""
+        constant, slope = self.point.line(self.target < x, self.y)
+        products = constant, slope, constant**2, constant * slope, slope**2
+        total = self._sums_of_active(start, stop)
+        c, s, cc, cs, ss = (total(self.weight * each) / self.weight.sum() for each in products)
+        first, second = c + s * self.theta, cc + 2 * cs * self.theta + ss * self.theta**2
+        return np.maximum(first, 0.0), np.maximum(second, 0.0)
+
+    def _sums_of_active(self, start: FloatArray, stop: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that sums values over the rows that are active at each threshold."""
+        rows = np.flatnonzero(start < stop)
+        orders, counts = [], []
+        for end in (start[rows], stop[rows]):
+            order = np.argsort(end, kind="stable")
+            left, right = (np.searchsorted(end[order], self.grid, side=side) for side in ("left", "right"))
+            orders.append(rows[order])
+            counts.append(np.where(self.after, right, left))
+
+        def total(values: FloatArray) -> FloatArray:
+            begun, ended = (
+                np.append(0.0, np.cumsum(values[order]))[count]
+                for order, count in zip(orders, counts, strict=True)
+            )
+            # without active rows, rounding must not leave a score
+            return np.where(counts[0] > counts[1], begun - ended, 0.0)
+
+        return total

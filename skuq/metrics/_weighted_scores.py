@@ -1,0 +1,324 @@
+"""Proper scores with more weight on a region of targets or of levels."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from scipy.special import log_ndtr
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option, check_support
+from skuq._weights import weighted_mean
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import BLOCK, location_scale, standardized
+from skuq.metrics._spec import FastPath, metric
+
+LEVEL_WEIGHTS = {
+    "tails": Polynomial([1.0, -4.0, 4.0]),
+    "left": Polynomial([1.0, -2.0, 1.0]),
+    "right": Polynomial([0.0, 0.0, 1.0]),
+    "center": Polynomial([0.0, 1.0, -1.0]),
+}
+"""Weights of the levels as polynomials of the level."""
+
+
+def _in_blocks(
+    score: Callable[[FloatArray, Distribution], FloatArray], y: FloatArray, dist: Distribution
+) -> FloatArray:
+    """Return the scores of all rows, computed in blocks because closed forms need many arrays."""
+    if y.size <= BLOCK:
+        return score(y, dist)
+    blocks = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]
+    return np.concatenate([score(y[rows], dist[rows]) for rows in blocks])
+
+
+def check_region(*, lower: float = -np.inf, upper: float = np.inf) -> None:
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, bool | np.bool_) or not isinstance(bound, numbers.Real):
+            raise TypeError(
+                f"`{name}` must be a number, got {bound!r}. For a bound per row, pass clipped targets and "
+                "`dist.clip(lower, upper)` to `crps_loss`."
+            )
+    check_support(float(lower), float(upper), 1)
+
+
+def threshold_weighted_crps_rows(
+    y: FloatArray, dist: Distribution, *, lower: float = -np.inf, upper: float = np.inf
+) -> FloatArray:
+    check_region(lower=lower, upper=upper)
+    return _in_blocks(lambda part, rows: rows.clip(lower, upper).crps(np.clip(part, lower, upper)), y, dist)
+
+
+@metric(
+    "twcrps",
+    title="Threshold-weighted CRPS",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    bounds=(0.0, np.inf),
+    needs="distribution",
+    proper=True,
+    any_of=("lower", "upper"),
+    source="Gneiting & Ranjan 2011; Allen et al. 2023",
+    fast=FastPath(rows=threshold_weighted_crps_rows),
+    check=check_region,
+)
+def threshold_weighted_crps_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+) -> float:
+    r"""Return the threshold-weighted CRPS, the part of the CRPS between two values of y.
+
+    The smaller the better, minimum is zero. The score compares forecasts of a region that matters, such as
+    floods or prices above a limit. It is proper: the true distribution has the best expected score. The
+    restriction of another score to rows with targets in the region is not proper, because it favors forecasts
+    that always predict the region (the forecaster's dilemma). The score cannot distinguish forecasts that
+    differ only outside the region.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    lower, upper : float, default=-inf, inf
+        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the CRPS. A
+        scorer needs at least one bound, such as ``make_scorer("twcrps", lower=2.0)``.
+
+    Returns
+    -------
+    loss : float
+        In the units of y. The scores of the regions of a partition add up to `crps_loss`.
+
+    See Also
+    --------
+    quantile_weighted_crps_loss : Weight on levels, for a different region in each row.
+    threshold_weighted_nll_loss : Logarithmic score of a region.
+    skuq.distributions.Supported : The clipped forecasts.
+
+    Notes
+    -----
+    .. math:: \int_a^b (F(t) - 1\{t \ge y\})^2 dt
+
+    The score is the CRPS of the forecast and of the target after both are clipped to the region, and has a
+    closed form for the families listed in `~skuq.distributions.Supported`. For bounds that differ between
+    rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
+
+    References
+    ----------
+    .. [1] Gneiting and Ranjan (2011), Comparing density forecasts using threshold- and quantile-weighted
+       scoring rules. https://doi.org/10.1198/jbes.2010.08110
+    .. [2] Allen, Ginsbourger and Ziegel (2023), Evaluating forecasts for high-impact events using transformed
+       kernel scores. https://doi.org/10.1137/22M1532184
+    .. [3] Lerch et al. (2017), Forecaster's dilemma: extreme events and forecast evaluation.
+       https://doi.org/10.1214/16-STS588
+
+    Examples
+    --------
+    >>> from skuq.metrics import crps_loss, threshold_weighted_crps_loss
+    >>> y, dist = [0.5, 2.5], ([0.0, 0.0], [1.0, 1.0])
+    >>> below = threshold_weighted_crps_loss(y, dist, upper=1.0)
+    >>> above = threshold_weighted_crps_loss(y, dist, lower=1.0)
+    >>> round(below, 4), round(above, 4)
+    (0.4597, 0.6759)
+    >>> round(below + above, 4), round(crps_loss(y, dist), 4)
+    (1.1356, 1.1356)
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return weighted_mean(threshold_weighted_crps_rows(y, dist, lower=lower, upper=upper), weight)
+
+
+def check_weighting(*, weighting: str = "tails") -> None:
+    check_option(weighting, "weighting", list(LEVEL_WEIGHTS))
+
+
+def quantile_weighted_crps_rows(y: FloatArray, dist: Distribution, *, weighting: str = "tails") -> FloatArray:
+    check_weighting(weighting=weighting)
+    weight = LEVEL_WEIGHTS[weighting]
+
+    def score(part: FloatArray, rows: Distribution) -> FloatArray:
+        form = location_scale(rows)
+        if form is None:
+            return rows._weighted_crps(part, weight)
+        loc, scale, standard = form
+        return np.asarray(scale * standard._weighted_crps(standardized(part, loc, scale), weight))
+
+    return _in_blocks(score, y, dist)
+
+
+@metric(
+    "qwcrps",
+    title="Quantile-weighted CRPS",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    bounds=(0.0, np.inf),
+    needs="distribution",
+    proper=True,
+    any_of=("weighting",),
+    source="Gneiting & Ranjan 2011",
+    fast=FastPath(rows=quantile_weighted_crps_rows),
+    check=check_weighting,
+)
+def quantile_weighted_crps_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    weighting: str = "tails",
+) -> float:
+    r"""Return the quantile-weighted CRPS, the integral of weighted pinball losses over all levels.
+
+    The smaller the better, minimum is zero. The score is proper. It puts weight on the tails or on the center
+    of each row's own forecast, whereas `threshold_weighted_crps_loss` puts weight on the same values of y in
+    all rows.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    weighting : {"tails", "left", "right", "center"}, default="tails"
+        Weight v(p) of level p: ``(2 p - 1) ** 2`` for both tails, ``(1 - p) ** 2`` for the left tail, ``p **
+        2`` for the right tail, and ``p (1 - p)`` for the center. A scorer needs an explicit value, such as
+        ``make_scorer("qwcrps", weighting="right")``.
+
+    Returns
+    -------
+    loss : float
+        In the units of y, at most `crps_loss`. Compare only values of one weighting.
+
+    See Also
+    --------
+    pinball_loss : The loss at chosen levels.
+
+    Notes
+    -----
+    .. math:: 2 \int_0^1 \rho_p(y, Q(p))\, v(p)\, dp
+
+    With the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Other
+    families take about 250 quantiles, once for location-scale families and for each row otherwise, or 100
+    evaluations of the cdf of each member of a mixture.
+
+    References
+    ----------
+    .. [1] Gneiting and Ranjan (2011), Comparing density forecasts using threshold- and quantile-weighted
+       scoring rules. https://doi.org/10.1198/jbes.2010.08110
+
+    Examples
+    --------
+    >>> from skuq.metrics import quantile_weighted_crps_loss
+    >>> y, dist = [0.5, 2.5], ([0.0, 0.0], [1.0, 1.0])
+    >>> [round(quantile_weighted_crps_loss(y, dist, weighting=name), 4) for name in ("left", "right")]
+    [0.302, 0.4032]
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return weighted_mean(quantile_weighted_crps_rows(y, dist, weighting=weighting), weight)
+
+
+def threshold_weighted_nll_rows(
+    y: FloatArray, dist: Distribution, *, lower: float = -np.inf, upper: float = np.inf
+) -> FloatArray:
+    check_region(lower=lower, upper=upper)
+    log_below, log_above = (
+        np.where(
+            np.isinf(bound), -np.inf, log_ndtr(sign * dist._normal_score(np.full(len(dist), float(bound))))
+        )
+        for bound, sign in ((lower, 1), (upper, -1))
+    )
+    inside = (lower < y) & (y < upper)
+    return np.where(inside, -dist.logpdf(y), -np.logaddexp(log_below, log_above))
+
+
+@metric(
+    "twnll",
+    title="Threshold-weighted NLL",
+    units="log",
+    direction="lower",
+    optimum=-np.inf,
+    needs="density",
+    proper=True,
+    any_of=("lower", "upper"),
+    source="Diks, Panchenko & van Dijk 2011 (censored likelihood)",
+    fast=FastPath(rows=threshold_weighted_nll_rows),
+    check=check_region,
+)
+def threshold_weighted_nll_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+) -> float:
+    r"""Return the censored log score: the log score inside a region, and of the probability outside.
+
+    The smaller the better, without a minimum. The score is proper. A target inside the region has minus the
+    log density, and a target outside has minus the log probability of all values outside. It is also the
+    likelihood of targets that were censored at the bounds, such as measurements below a limit of detection.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Targets on a bound count as outside.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target. It must have a density.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    lower, upper : float, default=-inf, inf
+        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the NLL. A
+        scorer needs at least one bound, such as ``make_scorer("twnll", lower=2.0)``.
+
+    Returns
+    -------
+    loss : float
+        In nats. Infinite if a target has density 0 inside, or probability 0 outside.
+
+    Raises
+    ------
+    NoDensityError
+        If the forecast has atoms, such as an ensemble or a scale of 0.
+
+    See Also
+    --------
+    threshold_weighted_crps_loss : Defined for every distribution.
+    nll_loss : The log score of all values.
+
+    Notes
+    -----
+    With bounds a and b,
+
+    .. math:: -1\{a < y < b\} \log f(y) - 1\{y \le a \text{ or } y \ge b\} \log(F(a) + 1 - F(b)).
+
+    Multiplying y and the bounds by c adds log(c) for targets inside. The cost is three passes over the rows.
+
+    References
+    ----------
+    .. [1] Diks, Panchenko and van Dijk (2011), Likelihood-based scoring rules for comparing density forecasts
+       in tails. https://doi.org/10.1016/j.jeconom.2011.04.001
+
+    Examples
+    --------
+    >>> from skuq.metrics import threshold_weighted_nll_loss
+    >>> dist = ([0.0], [1.0])
+    >>> round(threshold_weighted_nll_loss([2.0], dist, lower=1.0), 4)  # the NLL
+    2.9189
+    >>> round(threshold_weighted_nll_loss([0.3], dist, lower=1.0), 4)  # minus log P(Y <= 1)
+    0.1728
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return weighted_mean(threshold_weighted_nll_rows(y, dist, lower=lower, upper=upper), weight)
