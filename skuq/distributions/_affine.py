@@ -147,6 +147,9 @@ class Affine(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         return np.abs(self.factor) * self.base._crps(self._back(y))
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return np.abs(self.factor) * self.base._mean_distance(self._back(y))
+
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         return (
             None

@@ -21,8 +21,13 @@ from skuq._validation import (
     check_random_state,
     check_rows,
 )
-from skuq.distributions._numerics.cdf_quadrature import quantile_landmarks, value_crps, value_moments
-from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
+from skuq.distributions._numerics.cdf_quadrature import (
+    quantile_landmarks,
+    value_crps,
+    value_mean_distance,
+    value_moments,
+)
+from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
@@ -104,6 +109,13 @@ class Distribution(RowContainer["Distribution"]):
         if finite is not self:
             return finite._crps(y)
         return value_crps(self, y) if self._integrates_values else level_crps(self, y)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        """Return E|Y - y|; override it if a closed form exists."""
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._mean_distance(y)
+        return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()

@@ -14,6 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import (
+    mean_absolute,
     merge_optional,
     noise_scale,
     read_epistemic_scale,
@@ -160,6 +161,9 @@ class Normal(Distribution):
         if self._point_mass:
             score[atom] = np.abs(y - self.loc)[atom]
         return score
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return mean_absolute(y - self.loc, self.scale)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         draws = rng.standard_normal((len(self), m))

@@ -20,7 +20,7 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
-from skuq.distributions._numerics.level_quadrature import level_crps
+from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -173,6 +173,14 @@ class Recalibrated(Distribution):
         loc, scale, standard = form
         z = (y - loc) / np.where(scale == 0, 1.0, scale)
         return np.where(scale == 0, np.abs(y - loc), scale * standard._one_row_crps(z))
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        form = self._standard_form()
+        if form is None or self._integrates_values or self._finite_part() is not self:
+            return super()._mean_distance(y)
+        loc, scale, standard = form
+        z = (y - loc) / np.where(scale == 0, 1.0, scale)
+        return np.where(scale == 0, np.abs(y - loc), scale * level_mean_distance(standard, z))
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
         form = self.base._standard_form()

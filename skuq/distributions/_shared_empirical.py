@@ -158,6 +158,9 @@ class SharedEmpirical(Distribution):
         score = (y - self.mean()) * (2 * reached - 1) - self.scale * self._crps_terms[count]
         return np.asarray(np.maximum(score, 0.0))
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._crps(y) + self.scale * self._crps_terms[0]
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n, k = len(self), self.members.size
         if self.weights is None:

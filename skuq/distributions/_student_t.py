@@ -193,6 +193,14 @@ class StudentT(Distribution):
             score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)
         return np.where(self.scale == 0, np.abs(y - self.loc), score)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
+        with np.errstate(divide="ignore", over="ignore"):
+            log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
+            distance = z * (2 * stdtr(df, z) - 1) + 2 * np.exp(log_mean) / (1 - 1 / df)
+        distance = np.where(df > 1, distance, np.inf)
+        return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * distance)
+
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
         if self._shared_df().ndim:
             return None

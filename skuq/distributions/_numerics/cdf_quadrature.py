@@ -4,6 +4,7 @@ With the cdf G and any point c, the moments and the CRPS are
 
     E (Y - c)     = int_c^inf (1 - G(x)) dx - int_-inf^c G(x) dx,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
+    E |Y - y|     = int_-inf^y G(x) dx + int_y^inf (1 - G(x)) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx.
 
 The squared distance of two cdfs is int (G(x) - H(x))^2 dx. All integrals use Gauss-Legendre panels between
@@ -73,12 +74,21 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
 
 
 def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
+    return _integrate_around(dist, y, 2)
+
+
+def value_mean_distance(dist: Cumulative, y: FloatArray) -> FloatArray:
+    return _integrate_around(dist, y, 1)
+
+
+def _integrate_around(dist: Cumulative, y: FloatArray, power: int) -> FloatArray:
+    """Return the integral of G^power below y and of (1 - G)^power above y."""
     # y is an edge, because the integrand jumps at y
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
-    score = np.zeros(len(dist))
+    total = np.zeros(len(dist))
     for _, x, weight in _panels(edges):
-        score += weight * np.where(x < y, dist._cdf(x), dist._sf(x)) ** 2
-    return score
+        total += weight * np.where(x < y, dist._cdf(x), dist._sf(x)) ** power
+    return total
 
 
 def value_distances(dists: Sequence[Cumulative]) -> FloatArray:

@@ -3,6 +3,7 @@
 With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
+    E|Y-y|  = int_0^{F(y)} (y - Q(u)) du + int_{F(y)}^1 (Q(u) - y) du,
     CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du.
 
 These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
@@ -11,13 +12,17 @@ the tails, the panels grow geometrically in -log of the tail probability, which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+
+Factors: TypeAlias = Callable[[FloatArray, BoolArray], tuple[FloatArray, FloatArray]]
+"""Factors of the integrand below and above y, as a function of the positions and of the half."""
 
 
 class LevelQuantiles(Protocol):
@@ -134,21 +139,34 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
 
 def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
     """Return the CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
+    return 2.0 * _integrate_around(dist, y, _level_pair)
+
+
+def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
+    """Return E|Y - y|, shape (n,); a one-row ``dist`` may be compared with many y."""
+    return _integrate_around(dist, y, _ones)
+
+
+def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
+    """Integrate the distance of Q(u) from y, times a factor below y and another factor above y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    level, complement = _level_pair(grid.nodes, upper)
+    left, right = factors(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
     # only the panel of y is split; panels below and above have one integrand each
     row_panel = grid.find(u, q)
-    below, above = grid.weights * level, grid.weights * complement
+    below, above = grid.weights * left, grid.weights * right
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
-    split = _split_panel(dist, y, grid, row_panel, u, q)
-    return 2.0 * (whole + split)
+    return whole + _split_panel(dist, y, grid, row_panel, u, q, factors)
 
 
 def _level_pair(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
     return np.where(upper, 1 - at, at), np.where(upper, at, 1 - at)
+
+
+def _ones(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
+    return np.ones_like(at), np.ones_like(at)
 
 
 def _sum_shared(
@@ -207,6 +225,7 @@ def _split_panel(
     row_panel: IntArray,
     u: FloatArray,
     q: FloatArray,
+    factors: Factors,
 ) -> FloatArray:
     """Integrate both sides of y in the panel that contains it, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
@@ -218,7 +237,7 @@ def _split_panel(
         total = np.zeros_like(y)
         for node, weight in zip(*FINE, strict=True):
             at, step = _place(start, stop, tail, node)
-            below_at, above_at = _level_pair(at, upper)
+            below_at, above_at = factors(at, upper)
             # rows of the other tail get the level 1/2, which is discarded
             quantile = dist._ppf(np.where(upper, 0.5, at))
             if upper.any():
