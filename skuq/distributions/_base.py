@@ -29,6 +29,7 @@ from skuq.distributions._numerics.cdf_quadrature import (
 )
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
@@ -116,6 +117,10 @@ class Distribution(RowContainer["Distribution"]):
         if finite is not self:
             return finite._mean_distance(y)
         return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
+
+    def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
+        """Return a rule for expected values of functions that are smooth except at the breaks."""
+        return OutcomeRule(self, breaks)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()

@@ -159,7 +159,7 @@ class SharedEmpirical(Distribution):
         return np.asarray(np.maximum(score, 0.0))
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        return self._crps(y) + self.scale * self._crps_terms[0]
+        return np.asarray(self._crps(y) + self.scale * self._crps_terms[0])
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n, k = len(self), self.members.size

@@ -12,7 +12,7 @@ the tails, the panels grow geometrically in -log of the tail probability, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -113,7 +113,7 @@ def _place(
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
 
 
-def _node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
+def node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
     level = np.asarray(at)
     return dist._isf(level) if upper else dist._ppf(level)
 
@@ -128,7 +128,7 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     first, second = np.zeros_like(center), np.zeros_like(center)
     with np.errstate(over="ignore", invalid="ignore"):
         for at, is_upper, weight in zip(grid.nodes, upper, grid.weights, strict=True):
-            deviation = (_node_quantile(dist, at, is_upper) - center) / unit
+            deviation = (node_quantile(dist, at, is_upper) - center) / unit
             first += weight * deviation
             second += weight * deviation**2
         # moments about the median, in units of the spread, cancel little
@@ -180,7 +180,7 @@ def _sum_shared(
 ) -> FloatArray:
     """Sum whole panels on both sides of y by prefix sums, if all rows share their quantiles."""
     quantile = np.array(
-        [_node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
+        [node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )
 
     def prefix(values: FloatArray) -> FloatArray:
@@ -189,8 +189,8 @@ def _sum_shared(
     # nodes before and after the panel of y; upper sums start from above, where they are small
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
-    left = y * prefix(below)[start] - prefix(_times(below, quantile))[start]
-    right = prefix(_times(above, quantile)[::-1])[::-1][stop] - y * prefix(above[::-1])[::-1][stop]
+    left = y * prefix(below)[start] - prefix(times(below, quantile))[start]
+    right = prefix(times(above, quantile)[::-1])[::-1][stop] - y * prefix(above[::-1])[::-1][stop]
     return left + right
 
 
@@ -207,13 +207,13 @@ def _sum_rows(
     total = np.zeros_like(y)
     columns = zip(grid.nodes, upper, grid.panel, below, above, strict=True)
     for at, is_upper, panel, weight_below, weight_above in columns:
-        gap = y - _node_quantile(dist, at, is_upper)
+        gap = y - node_quantile(dist, at, is_upper)
         weight = np.where(panel < row_panel, weight_below, np.where(panel > row_panel, -weight_above, 0.0))
-        total += _times(weight, gap)
+        total += times(weight, gap)
     return total
 
 
-def _times(weight: FloatArray, value: FloatArray) -> FloatArray:
+def times(weight: FloatArray, value: FloatArray) -> FloatArray:
     """Return weight times value, and 0 for weight 0 and an infinite value."""
     return np.multiply(weight, value, out=np.zeros_like(weight), where=weight != 0)
 
@@ -235,18 +235,26 @@ def _split_panel(
 
     def integral(start: FloatArray, stop: FloatArray, below: bool) -> FloatArray:
         total = np.zeros_like(y)
-        for node, weight in zip(*FINE, strict=True):
-            at, step = _place(start, stop, tail, node)
+        for at, weight, quantile in row_nodes(dist, start, stop, tail, upper):
             below_at, above_at = factors(at, upper)
-            # rows of the other tail get the level 1/2, which is discarded
-            quantile = dist._ppf(np.where(upper, 0.5, at))
-            if upper.any():
-                quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
             share = below_at * (y - quantile) if below else above_at * (quantile - y)
-            total += weight * np.abs(step) * share
+            total += weight * share
         return total
 
     return integral(low, level, True) + integral(level, high, False)
+
+
+def row_nodes(
+    dist: LevelQuantiles, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Yield positions, weights and quantiles of a rule over one range of positions per row."""
+    for node, weight in zip(*FINE, strict=True):
+        at, step = _place(start, stop, tail, node)
+        # rows of the other tail get the level 1/2, which is discarded
+        quantile = dist._ppf(np.where(upper, 0.5, at))
+        if upper.any():
+            quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
+        yield at, weight * np.abs(step), quantile
 
 
 class Winsorized:
