@@ -1,4 +1,4 @@
-"""Reports, resampling, tests, decisions, agreement of metrics, conditional coverage and scores under shift."""
+"""Reports, resampling, tests, decisions, metric agreement, conditional coverage, scores under shift."""
 
 from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action

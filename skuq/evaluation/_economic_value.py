@@ -29,10 +29,10 @@ def relative_economic_value(
 ) -> pd.DataFrame:
     r"""Return the value of a forecast for decisions to act against an event, by the ratio of cost to loss.
 
-    The larger the better, maximum is one. A user may act before the outcome is known, which has a cost. If the
-    user does not act and the event happens, there is a loss. The user acts if the predicted probability of
-    the event is at least the ratio of cost to loss. The value is 0 for a user who knows only the frequency of
-    the event, and 1 for a user who knows the outcomes.
+    The larger the better, maximum is one. A user may act before the outcome is known, which has a cost. If
+    the user does not act and the event happens, there is a loss. The user acts if the predicted probability
+    of the event is at least the ratio of cost to loss. The value is 0 for a user who knows only the
+    frequency of the event, and 1 for a user who knows the outcomes.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def relative_economic_value(
 
     References
     ----------
-    .. [1] Richardson (2000), Skill and relative economic value of the ECMWF ensemble prediction system, eq. 8.
+    .. [1] Richardson (2000), Skill and relative economic value of the ECMWF ensemble prediction system.
        https://doi.org/10.1002/qj.49712656313
 
     Examples
@@ -113,8 +113,8 @@ def relative_economic_value(
     frequency = float(np.average(happens, weights=weight))
     if not happens.any() or happens.all():
         raise ValueError(
-            f"`y_true` must have events and other outcomes, got {int(happens.sum())} events {event} {limit:g} "
-            f"in {len(y)} rows. Choose another threshold."
+            f"`y_true` must have events and other outcomes, got {int(happens.sum())} events {event} "
+            f"{limit:g} in {len(y)} rows. Choose another threshold."
         )
     acts = [reaches(probability, each) for each in ratio]
     acting = np.array([np.average(rows, weights=weight) for rows in acts])
