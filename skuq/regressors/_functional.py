@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -31,10 +30,6 @@ _FUNCTIONALS: dict[str, Callable[[Distribution, float, float], FloatArray]] = {
     "quantile": lambda dist, level, coverage: dist.quantile(level),
     "width": lambda dist, level, coverage: np.diff(dist.interval(coverage), axis=1)[:, 0],
 }
-
-
-def _has_dist(regressor: Any) -> bool:
-    return supports_dist(regressor.estimator)
 
 
 class FunctionalRegressor(BaseUncertaintyRegressor):
@@ -131,6 +126,16 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         with progress.task("model", estimator):
             self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
 
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        if not isinstance(self.estimator, BaseUncertaintyRegressor):
+            return super()._fit_transform(data, progress)
+        self._check_functional()
+        estimator = clone(self.estimator)
+        with progress.task("model", estimator):
+            dist: Distribution = estimator.fit_transform(data.X, data.target, **data.fit_params)
+        self.estimator_ = estimator
+        return dist
+
     def _check_functional(self) -> None:
         if not callable(self.functional):
             check_option(self.functional, "functional", _FUNCTIONALS)
@@ -148,22 +153,6 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         return predict_dist(self._fitted(), X)
-
-    @available_if(_has_dist)
-    def predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of the inner estimator.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        dist : Distribution of n rows
-            Distribution in the units of y.
-        """
-        return super().predict_dist(X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the functional of the predictive distribution.
@@ -183,7 +172,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
             Standard deviation in the units of y, only with `return_std`.
         """
         self._check_functional()
-        dist = super().predict_dist(X)
+        dist = self.predict_dist(X)
         values = self._values(dist)
         return (values, dist.std()) if return_std else values
 
