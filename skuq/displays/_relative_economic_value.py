@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -129,13 +129,13 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         return self
 
     @classmethod
-    def from_predictions(
+    def from_predictions(  # type: ignore[override]
         cls,
         y_true: ArrayLike,
         y_pred: Any,
         *,
         threshold: float,
-        event: str = "above",
+        event: Literal["above", "below"] = "above",
         ratios: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -172,16 +172,17 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         """
         check_matplotlib("RelativeEconomicValueDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
-        options = {"threshold": threshold, "event": event, "ratios": ratios}
-        return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
+        return cls._from_folds(
+            folds, threshold=threshold, event=event, ratios=ratios, name=name, ax=ax, **kwargs
+        )
 
     @classmethod
-    def _from_folds(
+    def _from_folds(  # type: ignore[override]
         cls,
         folds: Sequence[Fold],
         *,
         threshold: float,
-        event: Any = "above",
+        event: Literal["above", "below"] = "above",
         ratios: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,

@@ -180,8 +180,8 @@ def optimal_action(
     """Return the action with the smallest expected loss in each row.
 
     The function turns a forecast into a decision, such as the stock of a shop or the strength that a producer
-    guarantees. Compare two forecasts by the *observed* cost of their actions, because a forecast that is too
-    sharp promises a cost that it does not achieve.
+    guarantees. Compare two forecasts by the *observed* cost of their actions, because the expected cost of a
+    forecast that is too sharp is below its observed cost.
 
     Parameters
     ----------

@@ -59,9 +59,9 @@ def cost(stock, need):
 rows = {}
 for name, dist in forecasts.items():
     stock = optimal_action(dist, "pinball", level=level)
-    promised = (missing + left_over) * expected_loss(dist, "pinball", level=level)
+    expected = (missing + left_over) * expected_loss(dist, "pinball", level=level)
     rows[name] = {
-        "promised cost": promised.mean(),
+        "expected cost": expected.mean(),
         "cost": cost(stock, y).mean(),
         "cost of the mean": cost(dist.mean(), y).mean(),
     }
@@ -69,10 +69,10 @@ costs = pd.DataFrame(rows).T
 costs.round(2)
 
 # %%
-# Compare models by the *observed* cost, not by the promised cost. A forecast that is too
-# narrow promises too little: the linear model promises 1.21 and costs 1.53. The stock of
-# the forest costs 1.18. The mean as stock costs three times as much, because a missing
-# gallon is expensive.
+# Compare models by the *observed* cost, not by the expected cost. The expected cost of a
+# forecast that is too narrow is too small: for the linear model, it is 1.21, and the
+# observed cost is 1.53. The observed cost of the forest is 1.18. The mean as stock costs
+# three times as much, because a missing gallon is expensive.
 #
 # Any other cost is a function of the action and the outcome. Fuel comes in cans of half
 # a gallon, and each can has a deposit of 0.1. The search evaluates the possible actions
