@@ -149,7 +149,7 @@ def expected_loss(
     >>> errors(*draw(1.0, 1.0))  # x is shifted: the second estimate is too small
     [1.49, 0.91, 1.5]
     >>> errors(*draw(0.0, 1.5))  # drift of the concept: both estimates are too small
-    [0.9, 0.91, 1.36]
+    [0.9, 0.91, 1.37]
     """
     forecast = as_distribution(dist, "dist")
     _check_loss(loss)

@@ -96,9 +96,9 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     >>> permutation_importance(  # the importance for the CRPS names the column of the mean
     ...     model, X, y, scoring=get_scorer("neg_crps"), random_state=0
     ... ).importances_mean.round(1)
-    array([1. , 0.1, 0. ])
+    array([1.5, 0.2, 0. ])
     >>> partial_dependence(std, X, [1], grid_resolution=3)["average"].round(1)
-    array([[0.2, 0.7, 2.2]])
+    array([[0.2, 0.6, 3.8]])
     """
 
     def __init__(
