@@ -193,6 +193,19 @@ CLAIMS = {
         "(table['rmse_to_rmv'][9:] > 1.1).all() and np.ptp(table['width']) < 1e-3",
         "by_quarter['flag'].tolist() == [False] * 3 + [True]",
     ],
+    "docs/guides/how_to/decide.py": [
+        "costs.round(2).to_numpy()[:, :2].tolist() == [[1.21, 1.53], [1.27, 1.18]]",
+        "(costs['cost of the mean'] > 2.8 * costs['cost']).all()",
+        "abs(searched - exact).max() < 1e-5 and (in_cans % 0.5 == 0).all()",
+        "(values['mean only'] < values['forest'] - 0.3).tolist() == [True, True, False, False]",
+        "0.1 < low < saved.mean() < high < 0.65",
+        "estimates.round(2).to_numpy().tolist()"
+        " == [[0.9, 0.91, 0.89], [1.48, 0.91, 1.47], [0.9, 0.91, 1.33]]",
+    ],
+    "docs/guides/how_to/explain_uncertainty.py": [
+        "importances.idxmax().tolist() == ['noise', 'mean']",
+        "relative.round(2).tolist() == [2.72, 1.16, 1.08]",
+    ],
     "docs/guides/how_to/choose_a_metric.py": [
         "round(overall, 2) == 0.9",
         "by_feature['coverage'].round(3).tolist() == [0.982, 0.892, 0.826]",

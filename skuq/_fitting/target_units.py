@@ -72,11 +72,10 @@ def in_target_units(estimator: Any, y: FloatArray) -> Any:
         is_needed = exponent != 0 and _has_absolute_tolerance(inner, len(y), exponent)
     if not is_needed:
         return estimator
-    unit = {"exponent": exponent, "center": center}
     return TransformedTargetRegressor(
         estimator,
-        func=partial(_to_unit, **unit),
-        inverse_func=partial(_from_unit, **unit),
+        func=partial(_to_unit, exponent=exponent, center=center),
+        inverse_func=partial(_from_unit, exponent=exponent, center=center),
         check_inverse=False,
     )
 

@@ -11,6 +11,7 @@ from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
 from skuq.displays._prediction_set import PredictionSetDisplay
+from skuq.displays._relative_economic_value import RelativeEconomicValueDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
 from skuq.displays._sharpness import SharpnessDisplay
@@ -29,6 +30,7 @@ __all__ = [
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",
     "PredictionSetDisplay",
+    "RelativeEconomicValueDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",
     "SharpnessDisplay",

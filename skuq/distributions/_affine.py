@@ -161,6 +161,9 @@ class Affine(Distribution):
         below, above = (np.abs(self.factor) * part for part in parts)
         return np.where(self.factor > 0, below, above), np.where(self.factor > 0, above, below)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return np.abs(self.factor) * self.base._mean_distance(self._back(y))
+
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         return (
             None

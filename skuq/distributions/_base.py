@@ -23,14 +23,20 @@ from skuq._validation import (
     check_rows,
     check_support,
 )
-from skuq.distributions._numerics.cdf_quadrature import UNIFORM, quantile_landmarks, value_crps, value_moments
-from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
+from skuq.distributions._messages import NO_DECOMPOSITION, NO_DENSITY, NO_MEAN
+from skuq.distributions._numerics.cdf_quadrature import (
+    UNIFORM,
+    quantile_landmarks,
+    value_crps,
+    value_mean_distance,
+    value_moments,
+)
+from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
-
-NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
 
 
 class Distribution(RowContainer["Distribution"]):
@@ -101,7 +107,7 @@ class Distribution(RowContainer["Distribution"]):
         return np.where(score > 0, self._isf(tail), self._ppf(tail))
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        raise NoDensityError(self._no_density())
+        raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._weighted_crps(y, UNIFORM)
@@ -120,14 +126,24 @@ class Distribution(RowContainer["Distribution"]):
     def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
         return self._supported(self, lower, upper)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        """Return E|Y - y|; override it if a closed form exists."""
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._mean_distance(y)
+        return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
+
+    def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
+        """Return a rule for expected values of functions that are smooth except at the breaks."""
+        return OutcomeRule(self, breaks)
+
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
         mean, std = value_moments(self) if self._integrates_values else level_moments(self)
         if np.isnan(mean).any():
-            row = int(np.argmax(np.isnan(mean)))
-            raise ValueError(NO_MEAN.format(row=row))
+            raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(mean)))))
         return mean, std
 
     @cached_property
@@ -157,10 +173,7 @@ class Distribution(RowContainer["Distribution"]):
         return np.empty(0)
 
     def _finite_part(self) -> Distribution:
-        """Return the distribution without infinite quantiles, for moments, CRPS and samples.
-
-        Only conformal distributions and distributions based on them have infinite quantiles.
-        """
+        """Return the distribution without infinite quantiles, which only conformal distributions have."""
         return self
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
@@ -294,7 +307,7 @@ class Distribution(RowContainer["Distribution"]):
         """
         values = self._check_y(y)
         if not self.has_density:
-            raise NoDensityError(self._no_density())
+            raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
         return self._logpdf(values)
 
     def pdf(self, y: ArrayLike) -> FloatArray:
@@ -454,7 +467,7 @@ class Distribution(RowContainer["Distribution"]):
         NoDecompositionError
             If the model does not separate epistemic and aleatoric uncertainty.
         """
-        raise NoDecompositionError(self._no_decomposition())
+        raise NoDecompositionError(NO_DECOMPOSITION.format(kind=type(self).__name__))
 
     def aleatoric(self) -> Distribution:
         """Return the distribution of the noise y - f(x), centered at zero.
@@ -469,7 +482,7 @@ class Distribution(RowContainer["Distribution"]):
         NoDecompositionError
             If the model does not separate epistemic and aleatoric uncertainty.
         """
-        raise NoDecompositionError(self._no_decomposition())
+        raise NoDecompositionError(NO_DECOMPOSITION.format(kind=type(self).__name__))
 
     # ----------------------------------------------------------------------------- helpers
 
@@ -485,16 +498,3 @@ class Distribution(RowContainer["Distribution"]):
         if values.ndim == 0:
             return np.broadcast_to(values, (len(self),))
         return check_rows(values, "y", len(self))
-
-    def _no_density(self) -> str:
-        return (
-            f"this {type(self).__name__} has no density, because a row has atoms (point masses or ties). "
-            "`pdf`, `logpdf` and the log score are undefined. Use `crps`, or a family with a density."
-        )
-
-    def _no_decomposition(self) -> str:
-        return (
-            f"this {type(self).__name__} does not separate epistemic from aleatoric uncertainty. "
-            "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor and "
-            "GaussianProcessRegressor do. Recalibration and non-affine transformation remove the separation."
-        )

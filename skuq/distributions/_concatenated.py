@@ -175,6 +175,9 @@ class Concatenated(Distribution):
         pairs = zip(self.parts, self._part_rows, strict=True)
         return Concatenated([part._clip(lower[rows], upper[rows]) for part, rows in pairs], self.order)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._mean_distance(rows), y)
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         out = np.empty((len(self), m))
         for part, rows in zip(self.parts, self._part_rows, strict=True):

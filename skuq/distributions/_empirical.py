@@ -130,6 +130,9 @@ class Empirical(Distribution):
                 score[rows] += np.einsum("ij,ij->i", distance, self.weights[rows])
         return score
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._crps(y) + self._half_mean_difference()
+
     def _half_mean_difference(self) -> FloatArray:
         n, m = self.members.shape
         if self.weights is not None:

@@ -12,8 +12,8 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._location_scale import mean_absolute
 from skuq.distributions._normal import Normal
-from skuq.distributions._normal_mixture import mean_absolute
 from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.gauss_rules import exponential_rule
 from skuq.distributions._numerics.piecewise_cdf import PiecewiseCdf, piecewise_distance

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy.special import ndtr
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_no_nan, check_non_negative
@@ -65,6 +68,13 @@ def unstandardize(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
         return y
     with np.errstate(invalid="ignore"):
         return np.where(scale == 0, loc, loc + scale * z)
+
+
+def mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return E|X| = 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1) of normal X; |mu| at sigma = 0."""
+    z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
+    smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)
+    return np.where(scale > 0, smooth, np.abs(mean))
 
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:

@@ -169,6 +169,9 @@ class Mixture(Distribution):
         )
         return np.maximum(scores - self._spread, 0.0)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._average([part._mean_distance(y) for part in self.components])
+
     @cached_property
     def _spread(self) -> FloatArray | None:
         """Mean CRPS of the members minus the CRPS of the mixture, equal for all observations."""

@@ -14,6 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import (
+    mean_absolute,
     merge_optional,
     noise_scale,
     read_epistemic_scale,
@@ -164,6 +165,9 @@ class Normal(Distribution):
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         return symmetric_integrals(squared_normal_cdf, y, self.loc, self.scale)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return mean_absolute(y - self.loc, self.scale)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         draws = rng.standard_normal((len(self), m))

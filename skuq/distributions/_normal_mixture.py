@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._location_scale import standardize, unstandardize
+from skuq.distributions._location_scale import mean_absolute, standardize, unstandardize
 from skuq.distributions._members import (
     SATURATED,
     QuantileCache,
@@ -201,6 +200,9 @@ class NormalMixture(Distribution):
             score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
         return np.asarray(score)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return np.asarray((self._w() * mean_absolute(y[:, np.newaxis] - self.loc, self.scale)).sum(axis=1))
+
     def _leaves(self) -> list[tuple[Any, Distribution]]:
         weights = np.broadcast_to(self._w(), self.loc.shape)
         return [
@@ -237,10 +239,3 @@ class NormalMixture(Distribution):
         if not self.ensemble:
             return super().aleatoric()
         return NormalMixture(np.zeros_like(self.loc), self.scale, self.weights)
-
-
-def mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return E|X| = 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1) of normal X; |mu| at sigma = 0."""
-    z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
-    smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)
-    return np.where(scale > 0, smooth, np.abs(mean))

@@ -272,6 +272,9 @@ class Quantiles(Distribution):
             0
         ] + upper_tail[1]
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._crps(y) + self._half_mean_difference()
+
     def _half_mean_difference(self) -> FloatArray:
         """Return E|X - X'| / 2 of two independent draws, the integral of F (1 - F)."""
         p, (lower, upper), q = self.levels, self._tails(), 1 - self.levels[-1]

@@ -13,14 +13,15 @@ from scipy.special import ndtr, ndtri
 from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
-from skuq.distributions._base import NO_MEAN, Distribution
+from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_map import LevelMap
+from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
-from skuq.distributions._numerics.level_quadrature import level_crps
+from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -173,6 +174,14 @@ class Recalibrated(Distribution):
         loc, scale, standard = form
         z = (y - loc) / np.where(scale == 0, 1.0, scale)
         return np.where(scale == 0, np.abs(y - loc), scale * standard._one_row_crps(z))
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        form = self._standard_form()
+        if form is None or self._integrates_values or self._finite_part() is not self:
+            return super()._mean_distance(y)
+        loc, scale, standard = form
+        z = (y - loc) / np.where(scale == 0, 1.0, scale)
+        return np.where(scale == 0, np.abs(y - loc), scale * level_mean_distance(standard, z))
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
         form = self.base._standard_form()

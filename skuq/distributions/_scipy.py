@@ -162,7 +162,10 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.logpdf(y), dtype=float)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        return self._crps_by_sum(y) if self._discrete else super()._crps(y)
+        return self._sum_steps(y, 2) if self._discrete else super()._crps(y)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._sum_steps(y, 1) if self._discrete else super()._mean_distance(y)
 
     @property
     def _integrates_values(self) -> bool:
@@ -185,8 +188,8 @@ class ScipyDistribution(Distribution):
         out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms
         return out
 
-    def _crps_by_sum(self, y: FloatArray) -> FloatArray:
-        """Sum (F(k) - 1{y <= k})^2 over unit steps; the step cdf is 0 or 1 outside the support."""
+    def _sum_steps(self, y: FloatArray, power: int) -> FloatArray:
+        """Sum |F(k) - 1{y <= k}|^power over unit steps; the step cdf is 0 or 1 outside the support."""
         low, high = self._ppf(np.asarray(1e-15)), self._isf(np.asarray(1e-15))
         inside = np.clip(y, low, high)
         score = np.abs(y - inside)
@@ -194,7 +197,7 @@ class ScipyDistribution(Distribution):
             k = low + step
             cdf = self._cdf(k)
             split = np.clip(inside - k, 0.0, 1.0)  # y may be between two atoms
-            score += np.where(k < high, split * cdf**2 + (1 - split) * (1 - cdf) ** 2, 0.0)
+            score += np.where(k < high, split * cdf**power + (1 - split) * (1 - cdf) ** power, 0.0)
         return score
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:

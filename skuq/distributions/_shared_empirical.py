@@ -178,6 +178,9 @@ class SharedEmpirical(Distribution):
             np.where(count < k, self.scale * above[following] + before, 0.0),
         )
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return np.asarray(self._crps(y) + self.scale * self._crps_terms[0])
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n, k = len(self), self.members.size
         if self.weights is None:

@@ -214,6 +214,13 @@ class StudentT(Distribution):
         )
         return np.where(np.isinf(z), np.maximum(z, 0.0), below)
 
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
+        with np.errstate(divide="ignore", over="ignore"):
+            distance = z * (2 * stdtr(df, z) - 1) + _mean_term(z, df) / (1 - 1 / df)
+        distance = np.where(df > 1, distance, np.inf)
+        return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * distance)
+
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
         if self._shared_df().ndim:
             return None
@@ -238,10 +245,14 @@ class StudentT(Distribution):
 
 def _crps_terms(z: FloatArray, df: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the terms 2 (df + z^2) t(z) / df and the spread of the CRPS of a standard t variable."""
-    log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
     # gamma functions of large arguments cancel in the spread of the paper and leave 1 / sqrt(pi)
     spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
-    return 2 * np.exp(log_mean), spread
+    return _mean_term(z, df), spread
+
+
+def _mean_term(z: FloatArray, df: FloatArray) -> FloatArray:
+    log_half = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
+    return 2 * np.exp(log_half)
 
 
 def _gamma_ratio(df: FloatArray) -> FloatArray:

@@ -12,9 +12,10 @@ from numpy.polynomial import Polynomial
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
-from skuq.distributions._base import NO_MEAN, Distribution
+from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._members import root_mean_square
+from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._numerics.cdf_quadrature import value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import Inside, level_moments
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed

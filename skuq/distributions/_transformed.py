@@ -16,7 +16,12 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.level_quadrature import Winsorized, level_crps, level_moments
+from skuq.distributions._numerics.level_quadrature import (
+    Winsorized,
+    level_crps,
+    level_mean_distance,
+    level_moments,
+)
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -247,6 +252,13 @@ class Transformed(Distribution):
         if not endless.any():
             return score
         return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y, weight), score)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        distance = super()._mean_distance(y)
+        endless = ~np.isfinite(distance)
+        if not endless.any():
+            return distance
+        return np.where(endless, level_mean_distance(Winsorized(self, WINSOR_LEVEL), y), distance)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()

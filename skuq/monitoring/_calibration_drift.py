@@ -65,6 +65,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     CoverageMonitor : A test of coverage that is valid after every row.
     MetricAccumulator : Accumulates the rows of a period.
     skuq.displays.CalibrationDriftDisplay : A plot of the table.
+    skuq.evaluation.expected_loss : An estimate of the error without labels, and its two failures.
 
     Notes
     -----

@@ -6,6 +6,7 @@ from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._cross_conformal import CrossConformalRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
+from skuq.regressors._functional import FunctionalRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._mixture import MixtureRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
@@ -20,6 +21,7 @@ __all__ = [
     "ConformalRegressor",
     "CrossConformalRegressor",
     "ForestDistributionRegressor",
+    "FunctionalRegressor",
     "LeastSquaresRegressor",
     "MixtureRegressor",
     "MultiQuantileRegressor",

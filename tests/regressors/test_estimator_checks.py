@@ -14,6 +14,7 @@ from skuq.regressors import (
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
+    FunctionalRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
@@ -55,6 +56,7 @@ CASES = [
     (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9], cv=2, random_state=0), OUT_OF_SAMPLE),
     (ResidualRegressor(LinearRegression(), LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
+    (FunctionalRegressor(LeastSquaresRegressor(), "mean"), OUT_OF_SAMPLE),
     (
         # The check of weights has exactly linear targets, and a recalibration of rounding errors is random.
         MixtureRegressor(
@@ -79,6 +81,7 @@ SETTINGS = [
     (BootstrapRegressor(RandomForestRegressor(5), random_state=0), RESAMPLED),
     (BootstrapRegressor(DecisionTreeRegressor(), 12, noise="heteroscedastic", random_state=0), RESAMPLED),
     (ResidualRegressor(LinearRegression(), random_state=0), {}),
+    (FunctionalRegressor(LeastSquaresRegressor(), "median"), {}),
     (
         RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
         {},

@@ -155,6 +155,9 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously.
 # Start a new monitor after each new fit.
 #
+# Before labels arrive, :func:`~skuq.evaluation.expected_loss` estimates the error from the
+# forecast alone. :doc:`/how-to/decide` shows two cases in which this estimate fails.
+#
 # Dependent rows
 # --------------
 #

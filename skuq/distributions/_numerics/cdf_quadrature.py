@@ -4,6 +4,7 @@ With the cdf G and any point c, the moments and the CRPS are
 
     E (Y - c)     = int_c^inf (1 - G(x)) dx - int_-inf^c G(x) dx,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
+    E |Y - y|     = int_-inf^y G(x) dx + int_y^inf (1 - G(x)) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx.
 
 With a weight v(u) of the level u, the square of G becomes int_0^G 2 u v(u) du, and the square of 1 - G
@@ -86,13 +87,21 @@ def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
 
 
 def value_crps(dist: Cumulative, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
+    return _integrate_around(dist, y, *step_terms(weight))
+
+
+def value_mean_distance(dist: Cumulative, y: FloatArray) -> FloatArray:
+    return _integrate_around(dist, y, Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0]))
+
+
+def _integrate_around(dist: Cumulative, y: FloatArray, below: Polynomial, above: Polynomial) -> FloatArray:
+    """Return the integral of a function of G below y and of another function of 1 - G above y."""
     # y is an edge, because the integrand jumps at y
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
-    terms = step_terms(weight)
-    score = np.zeros(len(dist))
+    total = np.zeros(len(dist))
     for _, x, width in _panels(edges):
-        score += width * np.where(x < y, terms[0](dist._cdf(x)), terms[1](dist._sf(x)))
-    return score
+        total += width * np.where(x < y, below(dist._cdf(x)), above(dist._sf(x)))
+    return total
 
 
 def value_distances(dists: Sequence[Cumulative]) -> FloatArray:

@@ -3,7 +3,8 @@
 With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
-    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) v(u) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) v(u) du
+    E|Y-y|  = int_0^{F(y)} (y - Q(u)) du + int_{F(y)}^1 (Q(u) - y) du,
+    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) v(u) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) v(u) du,
 
 with the weight v = 1 of the levels, or another polynomial.
 
@@ -14,8 +15,9 @@ light and for heavy tails.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -23,6 +25,9 @@ from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM
+
+Factors: TypeAlias = Callable[[FloatArray, BoolArray], tuple[FloatArray, FloatArray]]
+"""Factors of the integrand below and above y, as a function of the positions and of the half."""
 
 
 class LevelQuantiles(Protocol):
@@ -113,7 +118,7 @@ def _place(
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
 
 
-def _node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
+def node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
     level = np.asarray(at)
     return dist._isf(level) if upper else dist._ppf(level)
 
@@ -128,7 +133,7 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     first, second = np.zeros_like(center), np.zeros_like(center)
     with np.errstate(over="ignore", invalid="ignore"):
         for at, is_upper, weight in zip(grid.nodes, upper, grid.weights, strict=True):
-            deviation = (_node_quantile(dist, at, is_upper) - center) / unit
+            deviation = (node_quantile(dist, at, is_upper) - center) / unit
             first += weight * deviation
             second += weight * deviation**2
         # moments about the median, in units of the spread, have little cancellation
@@ -139,23 +144,41 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
 
 def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
     """Return the CRPS with a weight per level, shape (n,); a one-row ``dist`` may be compared with many y."""
+
+    def factors(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
+        level, complement = _level_pair(at, upper)
+        weight = 2.0 * density(level)
+        return weight * level, weight * complement
+
+    return _integrate_around(dist, y, factors)
+
+
+def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
+    """Return E|Y - y|, shape (n,); a one-row ``dist`` may be compared with many y."""
+    return _integrate_around(dist, y, _ones)
+
+
+def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
+    """Integrate the distance of Q(u) from y, times a factor below y and another factor above y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    level, complement = _level_pair(grid.nodes, upper)
+    left, right = factors(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
     # Only the panel that contains y is split. All panels below it share one integrand, all panels above it
     # another.
     row_panel = grid.find(u, q)
-    weight = grid.weights * density(level)
-    below, above = weight * level, weight * complement
+    below, above = grid.weights * left, grid.weights * right
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
-    split = _split_panel(dist, y, grid, row_panel, u, q, density)
-    return 2.0 * (whole + split)
+    return whole + _split_panel(dist, y, grid, row_panel, u, q, factors)
 
 
 def _level_pair(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
     return np.where(upper, 1 - at, at), np.where(upper, at, 1 - at)
+
+
+def _ones(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
+    return np.ones_like(at), np.ones_like(at)
 
 
 def _sum_shared(
@@ -169,7 +192,7 @@ def _sum_shared(
 ) -> FloatArray:
     """Sum whole panels on both sides of y by prefix sums, if all rows share their quantiles."""
     quantile = np.array(
-        [_node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
+        [node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )
 
     def prefix(values: FloatArray) -> FloatArray:
@@ -179,8 +202,8 @@ def _sum_shared(
     # are small.
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
-    left = y * prefix(below)[start] - prefix(_times(below, quantile))[start]
-    right = prefix(_times(above, quantile)[::-1])[::-1][stop] - y * prefix(above[::-1])[::-1][stop]
+    left = y * prefix(below)[start] - prefix(times(below, quantile))[start]
+    right = prefix(times(above, quantile)[::-1])[::-1][stop] - y * prefix(above[::-1])[::-1][stop]
     return left + right
 
 
@@ -197,13 +220,13 @@ def _sum_rows(
     total = np.zeros_like(y)
     columns = zip(grid.nodes, upper, grid.panel, below, above, strict=True)
     for at, is_upper, panel, weight_below, weight_above in columns:
-        gap = y - _node_quantile(dist, at, is_upper)
+        gap = y - node_quantile(dist, at, is_upper)
         weight = np.where(panel < row_panel, weight_below, np.where(panel > row_panel, -weight_above, 0.0))
-        total += _times(weight, gap)
+        total += times(weight, gap)
     return total
 
 
-def _times(weight: FloatArray, value: FloatArray) -> FloatArray:
+def times(weight: FloatArray, value: FloatArray) -> FloatArray:
     """Return weight times value, and 0 for weight 0 and an infinite value."""
     return np.multiply(weight, value, out=np.zeros_like(weight), where=weight != 0)
 
@@ -215,7 +238,7 @@ def _split_panel(
     row_panel: IntArray,
     u: FloatArray,
     q: FloatArray,
-    density: Polynomial,
+    factors: Factors,
 ) -> FloatArray:
     """Return the integrals below and above y within the panel that contains y, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
@@ -225,15 +248,10 @@ def _split_panel(
 
     def integral(start: FloatArray, stop: FloatArray, below: bool) -> FloatArray:
         total = np.zeros_like(y)
-        for node, weight in zip(*FINE, strict=True):
-            at, step = _place(start, stop, tail, node)
-            below_at, above_at = _level_pair(at, upper)
-            # rows in the other tail get the level 1/2, and their values are discarded
-            quantile = dist._ppf(np.where(upper, 0.5, at))
-            if upper.any():
-                quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
+        for at, weight, quantile in row_nodes(dist, start, stop, tail, upper):
+            below_at, above_at = factors(at, upper)
             share = below_at * (y - quantile) if below else above_at * (quantile - y)
-            total += weight * np.abs(step) * density(below_at) * share
+            total += weight * share
         return total
 
     return integral(low, level, True) + integral(level, high, False)
@@ -263,6 +281,19 @@ class Inside:
 
     def _level_breaks(self) -> FloatArray:
         return np.empty(0)
+
+
+def row_nodes(
+    dist: LevelQuantiles, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Yield positions, weights and quantiles of a rule over one range of positions per row."""
+    for node, weight in zip(*FINE, strict=True):
+        at, step = _place(start, stop, tail, node)
+        # rows of the other tail get the level 1/2, which is discarded
+        quantile = dist._ppf(np.where(upper, 0.5, at))
+        if upper.any():
+            quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
+        yield at, weight * np.abs(step), quantile
 
 
 class Winsorized:

@@ -1,0 +1,44 @@
+"""
+Which users gain from a forecast
+================================
+
+A batch of concrete that is too weak causes a loss. A test of the batch before its use has a cost, and
+prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` shows the value of a forecast of the
+strength by the ratio of cost to loss. A user tests a batch if the probability of a strength below 25 MPa is
+at least this ratio:
+"""
+
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import train_test_split
+
+from skuq import UncertaintyRegressor
+from skuq.datasets import load_concrete
+from skuq.displays import RelativeEconomicValueDisplay
+from skuq.evaluation import relative_economic_value
+from skuq.regressors import LeastSquaresRegressor
+
+X, y = load_concrete(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+forest = UncertaintyRegressor(
+    ExtraTreesRegressor(50, min_samples_leaf=2, random_state=0), random_state=0
+)
+forecasts = {
+    "linear": LeastSquaresRegressor().fit(X, y).predict_dist(X_test),
+    "forest": forest.fit(X, y).predict_dist(X_test),
+}
+forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
+
+# %%
+# The forest is better than the linear model for all users. Its mean alone is as good only in the middle. A
+# user with a small cost tests batches at small probabilities of the event, which the mean does not contain.
+ax = None
+for name, dist in forecasts.items():
+    display = RelativeEconomicValueDisplay.from_predictions(
+        y_test, dist, threshold=25.0, event="below", name=name, ax=ax
+    )
+    ax = display.ax_
+ratios = [0.05, 0.3, 0.6]
+table = relative_economic_value(
+    y_test, forecasts["forest"], threshold=25.0, event="below", ratios=ratios
+)
+print(table.round(2))

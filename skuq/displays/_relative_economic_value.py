@@ -1,0 +1,206 @@
+"""Relative economic value against the ratio of cost to loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._drawing import (
+    REFERENCE_LINE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+)
+from skuq.evaluation import relative_economic_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+_REFERENCE = "Knowledge of the frequency only"
+_LEAST = -0.25
+"""Lowest value of the axis, because a forecast that is worse than the frequency has no use."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelativeEconomicValueDisplay(CurveMixin, Display):
+    """Relative economic value of a forecast against the ratio of cost to loss.
+
+    The plot shows which users gain from a forecast: users act against an event if its probability is at least
+    their ratio of cost to loss. A curve below 0 belongs to users for whom the frequency of the event is the
+    better forecast. Values below -0.25 are outside the axes.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (k,)
+        Ratios of the cost of acting to the loss that acting prevents.
+    values : ndarray of shape (k,), or list of ndarray
+        Relative economic value at each ratio, at most 1; a list has one array per fold.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The value 0; None if it is already drawn or `ref_line` is False.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    skuq.evaluation.relative_economic_value : The plotted numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import RelativeEconomicValueDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2000)
+    >>> y = x + np.exp(x / 2) * rng.normal(size=x.size)
+    >>> display = RelativeEconomicValueDisplay.from_predictions(
+    ...     y, (x, np.exp(x / 2)), threshold=2.0, name="distribution"
+    ... )
+    >>> display = RelativeEconomicValueDisplay.from_predictions(
+    ...     y, (x, 0.0), threshold=2.0, name="point forecast", ax=display.ax_
+    ... )
+    >>> display.ax_.get_xlabel()
+    'Cost of acting / prevented loss'
+    """
+
+    ratios: FloatArray
+    values: FloatArray | list[FloatArray]
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None uses the attribute `name`.
+        ref_line : bool, default=True
+            Whether to draw the value 0, once per axes.
+        line_kwargs : dict, default=None
+            Keywords for the curve, passed to ``Axes.plot``.
+        ref_line_kwargs : dict, default=None
+            Keywords for the value 0, passed to ``Axes.axhline``.
+
+        Returns
+        -------
+        display : RelativeEconomicValueDisplay
+            The display itself.
+        """
+        self._use_axes(ax, (6.0, 4.0))
+        self.ref_line_: Line2D | None = None
+        if ref_line and not has_label(self.ax_, _REFERENCE):
+            default = {**REFERENCE_LINE, "label": _REFERENCE, "zorder": 1.5}
+            merged = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
+            self.ref_line_ = self.ax_.axhline(0.0, **merged)
+        curves = [(self.ratios, values) for values in as_list(self.values)]
+        self._draw_curves(curves, self.name if name is None else name, line_kwargs)
+        lowest = min(float(np.min(line.get_ydata())) for line in self.ax_.get_lines())
+        self.ax_.set(xlim=(0.0, 1.0), ylim=(max(lowest - 0.05, _LEAST), 1.0))
+        self.ax_.set(xlabel="Cost of acting / prevented loss", ylabel="Relative economic value")
+        draw_legend(self.ax_)
+        return self
+
+    @classmethod
+    def from_predictions(  # type: ignore[override]
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        threshold: float,
+        event: Literal["above", "below"] = "above",
+        ratios: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the value of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Use rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Forecast of every target.
+        threshold : float
+            Threshold of the event, in the units of y.
+        event : {"above", "below"}, default="above"
+            Whether the event is a target above the threshold, or a target at or below it.
+        ratios : array-like of shape (k,), default=None
+            Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : RelativeEconomicValueDisplay
+            The drawn display.
+        """
+        check_matplotlib("RelativeEconomicValueDisplay.from_predictions")
+        folds = [Fold(y_true, y_pred, sample_weight)]
+        return cls._from_folds(
+            folds, threshold=threshold, event=event, ratios=ratios, name=name, ax=ax, **kwargs
+        )
+
+    @classmethod
+    def _from_folds(  # type: ignore[override]
+        cls,
+        folds: Sequence[Fold],
+        *,
+        threshold: float,
+        event: Literal["above", "below"] = "above",
+        ratios: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        tables = [
+            relative_economic_value(
+                fold.y_true,
+                fold.y_pred,
+                threshold=threshold,
+                event=event,
+                ratios=ratios,
+                sample_weight=fold.sample_weight,
+            ).sort_index()
+            for fold in folds
+        ]
+        return cls(
+            ratios=tables[0].index.to_numpy(),
+            values=one_or_list([table["value"].to_numpy() for table in tables]),
+            name=name,
+        ).plot(ax, **kwargs)

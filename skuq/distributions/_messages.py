@@ -1,0 +1,14 @@
+"""Messages of distributions without a mean, a density or a decomposition."""
+
+NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
+
+NO_DENSITY = (
+    "this {kind} has no density, because a row has atoms (point masses or ties). `pdf`, `logpdf` and the log "
+    "score are undefined. Use `crps`, or a family with a density."
+)
+
+NO_DECOMPOSITION = (
+    "this {kind} does not separate epistemic from aleatoric uncertainty. LeastSquaresRegressor, "
+    "BootstrapRegressor, ForestDistributionRegressor and GaussianProcessRegressor do. Recalibration and "
+    "non-affine transformation remove the separation."
+)

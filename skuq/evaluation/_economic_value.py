@@ -1,0 +1,135 @@
+"""Value of a forecast for decisions between acting and not acting."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from skuq._rounding import reaches
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_number, check_open_unit, check_option
+from skuq.metrics._internal import check_forecast
+
+Event: TypeAlias = Literal["above", "below"]
+
+RATIOS = np.arange(1, 100) / 100
+"""Default ratios of cost to loss."""
+
+
+def relative_economic_value(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    threshold: float,
+    event: Event = "above",
+    ratios: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> pd.DataFrame:
+    r"""Return the value of a forecast for decisions to act against an event, by the ratio of cost to loss.
+
+    The larger the better, maximum is one. A user may act before the outcome is known, which has a cost. If
+    the user does not act and the event happens, there is a loss. The user acts if the predicted probability
+    of the event is at least the ratio of cost to loss. The value is 0 for a user who knows only the
+    frequency of the event, and 1 for a user who knows the outcomes.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Both the event and its complement must occur.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target. ``(point, 0.0)`` gives the value of a point forecast.
+    threshold : float
+        Threshold of the event, in the units of y.
+    event : {"above", "below"}, default="above"
+        Whether the event is a target above the threshold, or a target at or below it.
+    ratios : float or array-like of shape (k,), default=None
+        Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
+        0.01, 0.02, ..., 0.99.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    table : DataFrame of k rows
+        Indexed by the ratio of cost to loss. Expenses are means per row, in units of the loss.
+
+        - `value`: relative economic value, at most 1. A forecast with a negative value is worse than the
+          frequency.
+        - `expense`: observed expense of the decisions by the forecast.
+        - `frequency_expense`: observed expense of always or never acting, whichever is smaller.
+        - `perfect_expense`: expense of acting exactly at the events.
+        - `acting`: share of rows with an action.
+
+    Raises
+    ------
+    ValueError
+        If all targets or no targets are events, or if an argument is not valid.
+
+    See Also
+    --------
+    skuq.displays.RelativeEconomicValueDisplay : A plot of the curve.
+    optimal_action : Decisions with more than two possible actions.
+
+    Notes
+    -----
+    With the ratio a, the frequency c of the event and the mean expense E,
+
+    .. math:: V(a) = \frac{\min(a, c) - E(a)}{\min(a, c) - a c}
+
+    The threshold of the probability is a, not 1/2. A forecast that is not calibrated acts too often or too
+    rarely, so its value may be negative for some ratios. The value is largest near a = c. The reference knows
+    the frequency of the event in these rows, so that the value is slightly pessimistic for few rows. If two
+    forecasts are compared, compare the `expense` at the ratio of the user.
+
+    References
+    ----------
+    .. [1] Richardson (2000), Skill and relative economic value of the ECMWF ensemble prediction system.
+       https://doi.org/10.1002/qj.49712656313
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.evaluation import relative_economic_value
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=20_000)
+    >>> y = x + np.exp(x / 2) * rng.normal(size=x.size)
+    >>> right = relative_economic_value(y, (x, np.exp(x / 2)), threshold=2.0, ratios=[0.05, 0.2, 0.5])
+    >>> right.round(2)
+                     value  expense  frequency_expense  perfect_expense  acting
+    cost_loss_ratio
+    0.05              0.56     0.02               0.05             0.01    0.43
+    0.20              0.39     0.07               0.11             0.02    0.23
+    0.50              0.00     0.10               0.11             0.05    0.02
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    limit = check_number(threshold, "threshold")
+    check_option(event, "event", ("above", "below"))
+    ratio = np.atleast_1d(check_open_unit(RATIOS if ratios is None else ratios, "ratios"))
+    happens = y > limit if event == "above" else y <= limit
+    at_limit = np.full(len(y), limit)
+    probability = dist._sf(at_limit) if event == "above" else dist._cdf(at_limit)
+    frequency = float(np.average(happens, weights=weight))
+    if not happens.any() or happens.all():
+        raise ValueError(
+            f"`y_true` must have events and other outcomes, got {int(happens.sum())} events {event} "
+            f"{limit:g} in {len(y)} rows. Choose another threshold."
+        )
+    acts = [reaches(probability, each) for each in ratio]
+    acting = np.array([np.average(rows, weights=weight) for rows in acts])
+    missed = np.array([np.average(happens & ~rows, weights=weight) for rows in acts])
+    return _table(ratio, frequency, acting, missed)
+
+
+def _table(ratio: FloatArray, frequency: float, acting: FloatArray, missed: FloatArray) -> pd.DataFrame:
+    expense = ratio * acting + missed
+    reference, perfect = np.minimum(ratio, frequency), ratio * frequency
+    columns = {
+        "value": (reference - expense) / (reference - perfect),
+        "expense": expense,
+        "frequency_expense": reference,
+        "perfect_expense": perfect,
+        "acting": acting,
+    }
+    return pd.DataFrame(columns, index=pd.Index(ratio, name="cost_loss_ratio"))

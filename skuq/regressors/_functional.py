@@ -1,0 +1,198 @@
+"""A functional of the predictive distribution as the prediction of a regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.progress import Progress
+from skuq._fitting.training_data import TrainingData
+from skuq._typing import FloatArray
+from skuq._validation import check_option, check_rows, check_single_coverage, check_unused
+from skuq.distributions import Distribution
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+
+Functional: TypeAlias = Literal["mean", "median", "std", "epistemic_std", "quantile", "width"]
+
+_FUNCTIONALS: dict[str, Callable[[Distribution, float, float], FloatArray]] = {
+    "mean": lambda dist, level, coverage: dist.mean(),
+    "median": lambda dist, level, coverage: dist.median(),
+    "std": lambda dist, level, coverage: dist.std(),
+    "epistemic_std": lambda dist, level, coverage: dist.epistemic().std(),
+    "quantile": lambda dist, level, coverage: dist.quantile(level),
+    "width": lambda dist, level, coverage: np.diff(dist.interval(coverage), axis=1)[:, 0],
+}
+
+
+class FunctionalRegressor(BaseUncertaintyRegressor):
+    """Regressor whose prediction is a functional of the predictive distribution.
+
+    The tools of scikit-learn and SHAP explain ``predict``, so for a probabilistic regressor they explain the
+    mean. With this class, they explain the uncertainty: which columns make the intervals wide, and how.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any estimator that `predict_dist` takes; cloned. A FrozenEstimator is not refitted, and `predict` does
+        not require `fit`.
+    functional : {"std", "mean", "median", "quantile", "width", "epistemic_std"} or callable, default="std"
+        Number that `predict` returns for each row: the standard deviation, the mean, the median, the quantile
+        at `level`, the width of the central interval with `coverage`, or the standard deviation of the
+        epistemic part. A function takes a `Distribution` of n rows and returns an array of shape (n,).
+    level : float, default=0.5
+        Level of the quantile, strictly between 0 and 1. Only for "quantile".
+    coverage : float, default=0.9
+        Nominal coverage of the central interval. Strictly between 0 and 1. Only for "width".
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    UncertaintyRegressor : A predictive distribution for any regressor.
+    skuq.metrics.get_scorer : Scorers for the importance of columns for a score.
+
+    Notes
+    -----
+    `predict_dist` and the scorers of skuq use the distribution of the inner estimator. The method ``score``
+    compares `predict` with ``y``, so ``permutation_importance`` needs the predictions as targets (see the
+    examples): the importance is then the loss of R² by the permutation of a column.
+
+    The importance of a column for the CRPS does not answer the question which column makes the noise: most of
+    the CRPS depends on the location. Partial dependence replaces the values of a column, so with correlated
+    columns it evaluates the model where no rows are. ``method="recursion"`` of partial dependence is not
+    available. The cost is the cost of `predict_dist`, which may be several times the cost of the mean.
+
+    Examples
+    --------
+    The column 0 determines the mean, the column 1 the noise, and the column 2 nothing:
+
+    >>> import numpy as np
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklearn.inspection import partial_dependence, permutation_importance
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skuq.metrics import get_scorer
+    >>> from skuq.regressors import FunctionalRegressor, ResidualRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3))
+    >>> y = 2 * X[:, 0] + np.exp(X[:, 1] - 0.5) * rng.normal(size=1000)
+    >>> model = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> std = FunctionalRegressor(FrozenEstimator(model), "std")
+    >>> importance = permutation_importance(std, X, std.predict(X), random_state=0)
+    >>> importance.importances_mean.round(1)
+    array([0., 2., 0.])
+    >>> permutation_importance(  # the importance for the CRPS names the column of the mean
+    ...     model, X, y, scoring=get_scorer("neg_crps"), random_state=0
+    ... ).importances_mean.round(1)
+    array([1.5, 0.2, 0. ])
+    >>> partial_dependence(std, X, [1], grid_resolution=3)["average"].round(1)
+    array([[0.2, 0.6, 3.8]])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        functional: Functional | Callable[[Distribution], FloatArray] = "std",
+        *,
+        level: float = 0.5,
+        coverage: float = 0.9,
+    ) -> None:
+        self.estimator = estimator
+        self.functional = functional
+        self.level = level
+        self.coverage = coverage
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        self._check_functional()
+        if not supports_dist(self.estimator):
+            name = type(self.estimator).__name__
+            raise NotProbabilisticError(
+                f"`estimator` must give a predictive distribution, but {name} gives none. Wrap it: "
+                f"FunctionalRegressor(UncertaintyRegressor({name}(...)), ...)."
+            )
+        estimator = clone(self.estimator)
+        with progress.task("model", estimator):
+            self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        if not isinstance(self.estimator, BaseUncertaintyRegressor):
+            return super()._fit_transform(data, progress)
+        self._check_functional()
+        estimator = clone(self.estimator)
+        with progress.task("model", estimator):
+            dist: Distribution = estimator.fit_transform(data.X, data.target, **data.fit_params)
+        self.estimator_ = estimator
+        return dist
+
+    def _check_functional(self) -> None:
+        if not callable(self.functional):
+            check_option(self.functional, "functional", _FUNCTIONALS)
+        check_single_coverage(self.level, "level")
+        check_single_coverage(self.coverage)
+        for name, owner in (("level", "quantile"), ("coverage", "width")):
+            if self.functional != owner:
+                check_unused(self, [name], f"unless `functional` is {owner!r}", "Leave it out.")
+
+    def _fitted(self) -> Any:
+        return getattr(self, "estimator_", self.estimator)
+
+    def _is_calibrated(self) -> bool:
+        return False
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        return predict_dist(self._fitted(), X)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the functional of the predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to also return the standard deviation of the predictive distribution.
+
+        Returns
+        -------
+        values : ndarray of shape (n,)
+            In the units of y, except for other units of a function.
+        y_std : ndarray of shape (n,)
+            Standard deviation in the units of y, only with `return_std`.
+        """
+        self._check_functional()
+        dist = self.predict_dist(X)
+        values = self._values(dist)
+        return (values, dist.std()) if return_std else values
+
+    def _values(self, dist: Distribution) -> FloatArray:
+        if callable(self.functional):
+            return check_rows(np.asarray(self.functional(dist), dtype=float), "functional", len(dist))
+        return _FUNCTIONALS[self.functional](dist, self.level, self.coverage)
+
+    def _check_new(self, X: Any) -> None:
+        if hasattr(self, "estimator_"):
+            super()._check_new(X)
+        else:
+            check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether `predict` works: after `fit`, or with a fitted FrozenEstimator."""
+        if hasattr(self, "estimator_"):
+            return True
+        try:
+            check_is_fitted(self.estimator)
+        except Exception:
+            return False
+        return isinstance(self.estimator, FrozenEstimator)
