@@ -1,6 +1,7 @@
-"""Validation of arguments at the public border.
+"""Validation of the arguments of public functions.
 
-Each function returns the validated value. Errors contain the argument, the condition, the value and a remedy.
+Each function returns the validated value. Error messages state the argument, the condition, the value and a
+remedy.
 """
 
 from __future__ import annotations

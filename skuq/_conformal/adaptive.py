@@ -37,15 +37,15 @@ class Observed:
 
 
 class AdaptiveCalibration:
-    r"""Calibration set to which observed rows are added, and the miscoverage adapted to earlier misses.
+    r"""Calibration set and miscoverage, both updated by the observed rows.
 
     For a nominal miscoverage :math:`\alpha`, the miscoverage :math:`\alpha_t` of interval t is
 
     .. math:: \alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t), \quad \alpha_1 = \alpha
 
-    (eq. 2 of the paper), where :math:`\mathrm{err}_t` is 1 if the target of row t is outside its interval and
-    0 otherwise. All rows that are observed in one batch have the same :math:`\alpha_t`. ``calibration_set``
-    is set by the first call of `extend`.
+    (Gibbs and Candès, eq. 2), where :math:`\mathrm{err}_t` is 1 if the target of row t is outside its
+    interval and 0 otherwise. All rows that are observed in one batch have the same :math:`\alpha_t`.
+    ``calibration_set`` is set by the first call of `extend`.
     """
 
     calibration_set: CalibrationSet

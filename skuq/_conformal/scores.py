@@ -32,7 +32,7 @@ from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
 
 class Band(NamedTuple):
-    """Bounds of the predicted band of each row, and the unit of its scores, shape (n,).
+    """Lower bounds, upper bounds and units of the scores; one array of shape (n,) each.
 
     If the model predicts a point, both bounds are equal. The unit is positive, except that `NormalizedScore`
     permits 0.

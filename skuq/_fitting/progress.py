@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def task(self, name: str, child: Any = None) -> Iterator[None]:
-        """Report start and end of one task; the tasks of a child that is fitted in it are its subtasks."""
+        """Report the start and end of a task. The tasks of an estimator ``child`` become subtasks."""
         if self._context is None:
             yield
             return

@@ -32,9 +32,9 @@ class ConformalPredictive(Distribution):
 
     Row i is ``loc[i] + scale[i] * z``. The distribution of z is given by the ranks of the standardized
     residuals of calibration rows. If the calibration rows and the new row are exchangeable, a prediction
-    interval has at least the nominal coverage for every model and every noise. Use `SharedEmpirical` if
-    bounds must be finite and no guarantee is needed. `skuq.recalibration.ConformalRecalibrator` and
-    `skuq.regressors.ConformalRegressor` return this family.
+    interval has at least the nominal coverage, for every model and every distribution of the noise. Use
+    `SharedEmpirical` if bounds must be finite and no guarantee is needed.
+    `skuq.recalibration.ConformalRecalibrator` and `skuq.regressors.ConformalRegressor` return this family.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class ConformalPredictive(Distribution):
     test_weight : float or array-like of shape (n,), default=1.0
         Positive weight of the new observation: its density ratio under covariate shift, otherwise 1.
     symmetric : bool, default=False
-        Whether intervals are symmetric about the center. True needs fewer rows (9 for 90 %, compared with 19)
-        and gives one guarantee per interval. False gives one guarantee per bound, and intervals are
-        asymmetric if the residuals are skewed.
+        Whether intervals are symmetric about the center. If True, the coverage of the interval is guaranteed,
+        and 90 % intervals require 9 rows. If False, each bound has its own guarantee, and 90 % intervals
+        require 19 rows. The intervals are then asymmetric if the residuals are skewed.
 
     Attributes
     ----------
@@ -74,19 +74,20 @@ class ConformalPredictive(Distribution):
     :math:`W_j`. The new observation has the weight :math:`w_*`, and the total weight is :math:`T = W_k + w_*`
     [1]_ [2]_.
 
-    - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinite
-      if no score satisfies this. Lower quantiles are the mirror image, and the median is the middle of both
-      sides. Hence :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`.
+    - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinite if
+      no score satisfies this. Lower quantiles are defined in the same way, from the largest score down. Hence
+      :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the weighted median of
+      the scores.
     - If ``symmetric``, the half width of the interval of coverage c is the smallest :math:`|z|_{(j)}` with
       :math:`W_j \ge c T`. For n rows of equal weight this is the :math:`\lceil (n + 1) c \rceil`-th score,
       as in split conformal prediction.
 
-    The cdf is the inverse of the quantile function. It lies between :math:`w_*/T` and :math:`1 - w_*/T` (half
-    of :math:`w_*/T` at each end if ``symmetric``), because the location of the remaining tail probability is
-    unknown. An interval that needs this probability is infinite. `interval`, `quantile` and `ppf` then give
-    one `SmallSampleWarning` with the number of rows needed. `mean`, `std`, `crps` and `sample` exclude the
-    unknown tail probability: they describe the scores, mirrored at 0 if ``symmetric``. The distribution has
-    no density.
+    The cdf is the inverse of the quantile function. It lies between :math:`w_*/T` and :math:`1 - w_*/T`, or
+    between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. The location of the remaining
+    probability in the two tails is unknown. A bound at a level in these tails is infinite, and `interval`,
+    `quantile` and `ppf` issue one `SmallSampleWarning` with the number of rows required. `mean`, `std`,
+    `crps` and `sample` exclude the unknown tail probability: they describe the scores, mirrored at 0 if
+    ``symmetric``. The distribution has no density.
 
     No array of size n by k is built. Memory is O(n + k), and each method costs O(n log k) after one sort.
 

@@ -48,9 +48,9 @@ _MOST_SHAPES = 16
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y.
 
-    Normal distributions and their mixtures have closed forms. Quantiles and members require one sort. For
-    rows of one common shape, the distance is the expectation of a tabulated CRPS. Other pairs are integrated
-    over y.
+    Normal distributions and their mixtures have closed forms. Distributions given by quantiles or members
+    require one sort. For rows of one common shape, the distance is the expectation of a tabulated CRPS. For
+    all other pairs, the distance is a numerical integral over y.
     """
     finite = [part._finite_part() for part in parts]
     rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])

@@ -20,7 +20,7 @@ from skuq.distributions._numerics.levels import snap_levels
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantiles(Distribution):
-    """Distributions given by quantiles, as multi-quantile regression predicts them.
+    """Distributions given by their quantiles, for example the quantiles of a multi-quantile regression.
 
     The cdf is linear between the levels. Exponential tails continue the cdf and its slope beyond the
     outermost levels, so that mean, standard deviation and CRPS have closed forms.

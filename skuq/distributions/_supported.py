@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -16,6 +17,7 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._messages import NO_MEAN
+from skuq.distributions._mixture import Mixture
 from skuq.distributions._numerics.cdf_quadrature import value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import Inside, level_moments
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
@@ -172,6 +174,10 @@ class Supported(Distribution):
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
+        leaves = self._leaves()
+        if len(leaves) > 1:  # each component is integrated between its own landmarks
+            mixture = Mixture([leaf for _, leaf in leaves], np.column_stack([w for w, _ in leaves]))
+            return mixture.mean(), mixture.std()
         part = self._integrable
         with np.errstate(over="ignore", invalid="ignore"):  # of heavy rows, which follow
             mean, std = value_moments(part)
@@ -197,6 +203,18 @@ class Supported(Distribution):
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         return np.clip(self.base._sample(m, rng), self.lower[:, np.newaxis], self.upper[:, np.newaxis])
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
+
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        """Return the clipped components of a mixture; without mass beyond the bounds, the components."""
+        leaves = self.base._leaves()
+        if self.has_density:
+            return leaves
+        if len(leaves) == 1:
+            return [(1.0, self)]
+        return [(weight, Supported(leaf, self.lower, self.upper)) for weight, leaf in leaves]
 
     def _finite_part(self) -> Distribution:
         finite = self.base._finite_part()

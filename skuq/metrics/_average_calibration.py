@@ -253,7 +253,7 @@ def mean_absolute_calibration_error(
     Returns
     -------
     error : float
-        In [0, 0.5]. A calibrated forecast has an expected value of about ``0.31 / sqrt(n)``.
+        In [0, 0.5]. For a calibrated forecast, the expected error is about ``0.31 / sqrt(n)``.
 
     Warns
     -----
@@ -314,13 +314,13 @@ def root_mean_squared_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Return the root mean squared calibration error (RMSCE), a distance from the diagonal.
+    r"""Return the root mean squared calibration error (RMSCE).
 
-    The smaller the better, minimum is zero. The error measures the distance of the calibration curve from the
-    diagonal. Large gaps at few levels have more influence than in `mean_absolute_calibration_error`. The
-    metric is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated
-    on average, and its value is better than the value of a useful, slightly miscalibrated model (see the
-    example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error is the root mean square distance of the calibration
+    curve from the diagonal. Large gaps at a few levels have more influence than in
+    `mean_absolute_calibration_error`. The metric is not proper: a forecast that ignores X and predicts the
+    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def root_mean_squared_calibration_error(
     Returns
     -------
     error : float
-        In [0, 0.58]. A calibrated forecast has an expected value of about ``0.37 / sqrt(n)``.
+        In [0, 0.58]. For a calibrated forecast, the expected error is about ``0.37 / sqrt(n)``.
 
     Warns
     -----
@@ -350,7 +350,7 @@ def root_mean_squared_calibration_error(
     See Also
     --------
     mean_absolute_calibration_error : Weighs large and small gaps equally.
-    calibration_score_loss : The sum of the squares.
+    calibration_score_loss : The sum of the squared distances.
 
     Notes
     -----

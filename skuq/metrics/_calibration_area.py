@@ -177,7 +177,7 @@ def miscalibration_area(
     Returns
     -------
     area : float
-        In [0, 0.5]. A calibrated forecast has an expected value of about ``0.31 / sqrt(n)``.
+        In [0, 0.5]. For a calibrated forecast, the expected error is about ``0.31 / sqrt(n)``.
 
     Warns
     -----

@@ -191,7 +191,7 @@ def expected_coverage_probability_error(
     Returns
     -------
     error : float
-        In [0, 0.5] for equally spaced levels. A calibrated forecast has an expected value of about
+        In [0, 0.5] for equally spaced levels. For a calibrated forecast, the expected error is about
         ``0.31 / sqrt(n)``.
 
     Warns

@@ -130,7 +130,7 @@ def expected_normalized_calibration_error(
     Returns
     -------
     error : float
-        Non-negative. A calibrated Gaussian forecast has an expected value of about
+        Non-negative. For a calibrated Gaussian forecast, the expected error is about
         ``sqrt(n_bins / (pi * n))``, or more if sigmas differ widely inside a bin or bins of equal width hold
         few rows. Infinite if a row with an error has a sigma of 0.
 

@@ -150,8 +150,8 @@ def normalized_mean_interval_width(
     r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
 
     The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. Relative
-    widths can be compared between data sets. The metric is not proper: intervals of no width are narrowest
-    and never contain a target (see the example), so do not select by it.
+    widths can be compared between data sets. The metric is not proper: intervals of width 0 have the best
+    value, but contain no target (see the example). Do not select models by this metric.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def normalized_mean_interval_width(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     norm : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
@@ -291,7 +291,7 @@ def coverage_width_loss(
     r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
     The smaller the better, minimum is zero. The criterion of Khosravi et al. detects miscalibration reliably
-    according to [2]_. The metric is not proper: intervals of no width have the smallest value. The criterion
+    according to [2]_. The metric is not proper: intervals of width 0 have the smallest value. The criterion
     jumps at the nominal coverage, so the order of calibrated models is due to chance (see the example).
     `interval_score_loss` is a proper trade-off between width and coverage.
 

@@ -69,7 +69,7 @@ def prediction_interval_coverage(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def interval_coverage_error(
     Returns
     -------
     error : float
-        In [0, 1]. A calibrated forecast has an expected value of about
+        In [0, 1]. For a calibrated forecast, the expected error is about
         ``0.8 * sqrt(coverage * (1 - coverage) / n)``.
 
     Warns
@@ -224,19 +224,19 @@ def mean_interval_width(
     r"""Return the mean width of the prediction intervals (MPIW).
 
     The smaller the better at equal coverage, minimum is zero. Report the coverage with the width, because the
-    width depends on the forecasts alone. The metric is not proper: intervals of no width are narrowest and
-    never contain a target (see the example), so do not select by it.
+    width depends on the forecasts alone. The metric is not proper: intervals of width 0 have the best value,
+    but contain no target (see the example). Do not select models by this metric.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. They are checked but not used, so that all metrics have one signature.
+        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
 
     Returns
     -------

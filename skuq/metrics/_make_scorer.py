@@ -1,4 +1,4 @@
-"""Scorers from metrics, by name or with bound options."""
+"""Functions that return scorers: by the name of a metric, or for a metric with bound options."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ def mean_set_size(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Class labels. They are checked but not used, so that all metrics have one signature.
+        Observed targets. Class labels. The metric checks them, but does not use them. All metrics have this
+        argument.
     y_pred : array-like of shape (n, K)
         Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
         which the sets are formed.

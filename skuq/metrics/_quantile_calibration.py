@@ -139,7 +139,7 @@ def quantile_calibration_error(
     Returns
     -------
     error : float
-        In [0, 1]. A calibrated forecast has an expected value of about
+        In [0, 1]. For a calibrated forecast, the expected error is about
         ``sqrt(2 * p * (1 - p) * n_bins / (pi * n))`` at level p.
 
     Warns

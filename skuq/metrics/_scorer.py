@@ -31,7 +31,7 @@ class MetricScorer(BaseScorer):
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether larger values of the metric, without the sign of the scorer, are better."""
+        """Whether larger values of the metric itself are better. The scorer negates a loss."""
         return bool(self._sign > 0)
 
     def __repr__(self) -> str:

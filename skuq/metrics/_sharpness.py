@@ -79,7 +79,7 @@ def sharpness(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. They are checked but not used, so that all metrics have one signature.
+        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None

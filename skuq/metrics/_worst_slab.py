@@ -183,7 +183,7 @@ def worst_slab_coverage(
         Number of repetitions of each row. Shares are shares of the weight. A row and its repetitions are all
         used for the search or all for the evaluation.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1
         Smallest share of the searched rows in a slab, between 0 and 1.
     n_directions : int, default=1000

@@ -107,9 +107,9 @@ class GPCauchyRecalibrator(GPRecalibrator):
     Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean, scale, df=1)`` with the scale
     :math:`\sigma \, E \, e^w`. A 90 % interval reaches 6.3 scales to either side.
 
-    A Cauchy distribution has neither mean nor standard deviation: `predict` returns the mean of the input,
-    which becomes the median, and metrics that need moments raise. A calibrated Gaussian model is changed,
-    too. Point masses do not change.
+    A Cauchy distribution has neither mean nor standard deviation, so metrics that require moments raise an
+    error. `predict` returns the mean of the original distribution, which is the median of the Cauchy
+    distribution. A calibrated Gaussian model is changed, too. Point masses do not change.
 
     Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows; memory for a block of 2048
     rows.
@@ -152,7 +152,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction: the mean of the input, which is the median of the output.
+        """Return the mean of `dist`, which is the median of the recalibrated distribution.
 
         Parameters
         ----------

@@ -77,9 +77,9 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
     )
     if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
-            f"`coverage` must be reachable by one factor, got {coverage:g}, but in {curve.miss_rate[-1]:.3g} "
-            "of the rows the central interval does not extend from the mean toward `y`. Raise `coverage`, "
-            "or use IsotonicRecalibrator."
+            f"`coverage` must be attainable with one factor, got {coverage:g}. In a share of "
+            f"{curve.miss_rate[-1]:.3g} of the rows, the central interval does not extend from the mean "
+            "toward `y`, so no factor covers `y`. Raise `coverage`, or use IsotonicRecalibrator."
         )
     point = curve.operating_point(miss_rate=1 - coverage)
 

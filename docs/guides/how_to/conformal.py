@@ -3,15 +3,15 @@ Intervals with guaranteed coverage
 ==================================
 
 :class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with guaranteed
-coverage to any regressor, including fitted ones (`Fitted models`_). The guarantee
-holds for any noise under one condition: the calibration rows and the new rows are
-exchangeable, as in a sample in random order. The guarantee is *marginal*: it is an
-average over rows and over calibration sets. The coverage may be lower for some rows,
-or with a particular calibration set. See :doc:`/explanation/conformal` for the
+coverage to any regressor, including fitted ones (`Fitted models`_). The guarantee holds
+for any distribution of the noise under one condition: the calibration rows and the new
+rows are exchangeable, as in a sample in random order. The guarantee is *marginal*: it
+is an average over rows and over calibration sets. The coverage may be lower for some
+rows, or with a particular calibration set. See :doc:`/explanation/conformal` for the
 guarantee and the choice of the method.
 
-In the data of this page, the noise grows with the size, and is twice as large for
-shops.
+The data of this page have two features, ``size`` and ``shop``. The noise grows with
+``size``, and is twice as large for shops.
 """
 
 import numpy as np
@@ -211,11 +211,11 @@ print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}"
 # Covariate shift
 # ---------------
 #
-# If new rows have a different distribution of X but the same distribution of y given
-# X, weight the calibration rows by the ratio of the densities. Pass the ratio as
-# ``density_ratio``, a function of X. A classifier that separates old from new rows
-# can estimate the ratio, without targets of the new rows. In this example, most new
-# rows are large:
+# If new rows have a different distribution of X but the same distribution of y given X,
+# weight the calibration rows by the ratio of the densities. Pass the ratio as
+# ``density_ratio``, a function of X. A classifier that separates old from new rows can
+# estimate the ratio, without targets of the new rows. In this example, most new rows
+# have a large ``size``:
 
 from sklearn.linear_model import LogisticRegression
 

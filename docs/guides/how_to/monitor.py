@@ -6,7 +6,7 @@ Intervals are calibrated on the data on which a model was fitted. If the data
 change, the intervals are no longer calibrated. Targets that arrive later show
 whether the intervals are still calibrated. There are three tools:
 :class:`~skuq.monitoring.CoverageMonitor` and :class:`~skuq.monitoring.PITMonitor`
-raise an alarm as targets arrive, at any time.
+can raise an alarm after each update with new targets.
 :func:`~skuq.monitoring.calibration_drift` compares periods afterward and shows the
 changes. All three bound the probability of a false alarm over the whole time of
 monitoring.
@@ -35,11 +35,11 @@ model = BayesianRidge().fit(*make_rows(20_000))
 # An alarm as targets arrive
 # --------------------------
 #
-# The monitor compares each target with its 90 % interval. Its e-value is the evidence
-# against a coverage of 90 % or more. If the coverage is at least 90 %, the probability
-# that the e-value ever exceeds 100 is at most 1 %, for any number of checks. This
-# probability is the parameter ``false_alarm``, and 1 % is its default. The loop also
-# updates the accumulator of the month with the same rows.
+# The monitor compares each target with its 90 % interval. The e-value of the monitor is
+# the evidence against a coverage of 90 % or more. If the coverage is at least 90 %, the
+# probability that the e-value ever exceeds 100 is at most 1 %, for any number of
+# checks. This probability is the parameter ``false_alarm``, and 1 % is its default. The
+# loop also updates the accumulator of the month with the same rows.
 
 from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
@@ -114,7 +114,7 @@ display = PITHistogramDisplay.from_accumulator(biased)
 # Changes by period
 # -----------------
 #
-# The table has one row per month. Its flags are from tests of the coverage and of
+# The table has one row per month. It flags a month if a test rejects the coverage or
 # the uniformity of the PIT. The tests are adjusted for the number of months: the
 # probability that any month of a calibrated model is flagged is at most 1 %.
 
@@ -177,7 +177,7 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
-#         flagged quarters: the third ones of 2015, 2016 and 2018, and the fourth of 2016.
+#         flagged quarters: the third quarters of 2015, 2016 and 2018, and the fourth of 2016.
 #
 # In the held-out weeks of 2013 and in 2014, no quarter is flagged. In these quarters,
 # the coverage is 89 to 94 % over all hours. Four later quarters are flagged. The

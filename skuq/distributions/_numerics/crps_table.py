@@ -107,13 +107,13 @@ class CrpsTable:
         return slope * self._per_half[piece]
 
     def integral(self, y: FloatArray) -> FloatArray:
-        """Return the integral from about 0 to values within the pieces."""
+        """Return the integral of the CRPS from near 0 to y, which must not lie beyond the pieces."""
         piece, place = self._find(y)
         return np.asarray(self._whole[piece] + self._half[piece] * self._antiderivative(piece, place))
 
     @cached_property
     def _whole(self) -> FloatArray:
-        """Integral from the piece that contains 0 to the middle of each piece."""
+        """Integral of the CRPS from the middle of the piece that contains 0 to the middle of each piece."""
         pieces, one = np.arange(self._half.size), np.ones(self._half.size)
         right, left = (self._half * self._antiderivative(pieces, place) for place in (one, -one))
         steps = right[:-1] - left[1:]

@@ -72,7 +72,7 @@ class _LeafRule:
     """Sum over the atoms of the rows that have only atoms, and integral of the other rows."""
 
     def __init__(self, dist: Leaf, breaks: Sequence[float]) -> None:
-        self._breaks = breaks
+        self._breaks, self._ends = breaks, [] if dist.has_density else _ends_of_support(dist)
         self._atoms, self._is_sum = find_atoms(dist)
         self._panels: _Panels = (
             _ValuePanels(dist) if dist._integrates_values and dist.has_density else _LevelPanels(dist)
@@ -84,8 +84,15 @@ class _LeafRule:
             total += times(mass, function(outcome))
         if self._is_sum.all():
             return total
-        points = np.sort(np.stack([*(np.full(split.shape, value) for value in self._breaks), split]), axis=0)
+        breaks = (np.full(split.shape, value) for value in self._breaks)
+        points = np.sort(np.stack([*breaks, *self._ends, split]), axis=0)
         return np.where(self._is_sum, total, self._panels.integrate(function, points))
+
+
+def _ends_of_support(dist: Leaf) -> list[FloatArray]:
+    """Return two values per row; the quantile function has kinks at their levels if atoms are at the ends."""
+    mass = np.asarray(LEAST_MASS)
+    return [dist._ppf(mass), np.nextafter(dist._isf(mass), -np.inf)]
 
 
 class _Panels(ABC):

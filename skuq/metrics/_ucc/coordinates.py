@@ -68,7 +68,7 @@ def interval_miss_rate(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
 
     Returns
     -------
@@ -128,19 +128,19 @@ def mean_interval_half_width(
     r"""Return the mean half width of the intervals (bandwidth), half of `mean_interval_width`.
 
     The smaller the better at equal coverage, minimum is zero. The half width is an axis of the uncertainty
-    characteristics curve. It depends on the forecasts alone and is not proper: intervals of no width are
-    narrowest and never contain a target (see the example), so do not select by it.
+    characteristics curve. It depends on the forecasts alone and is not proper: intervals of width 0 have the
+    best value, but contain no target (see the example). Do not select models by this metric.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. They are checked but not used, so that all metrics have one signature.
+        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def interval_excess(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     side : {"nearest", "active"}, default="nearest"
         Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the target's side of the forecast mean
         (the package UQ360). The two distances may differ for asymmetric intervals. Bounds have no mean, so
@@ -309,7 +309,7 @@ def interval_deficit(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It has no effect on bounds.
+        Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
 
     Returns
     -------

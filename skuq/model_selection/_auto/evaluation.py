@@ -32,7 +32,7 @@ PROBE_SHARE = 0.1
 
 
 class Outcome(NamedTuple):
-    """Result of a fit: its time, and forecasts of test rows, a model of all rows, or an error."""
+    """Time of a fit and its result: forecasts of the test rows, a model fitted to all rows, or an error."""
 
     seconds: float
     dist: Distribution | None = None

@@ -330,7 +330,7 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return parameters that `get_params` does not list; CatBoost lists only parameters with values."""
+    """Return the constructor's parameters. CatBoost's `get_params` lists only parameters that are set."""
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 

@@ -83,7 +83,7 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     if rows != 1:
         raise ValueError(
             f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} "
-            "rows, because the rows of later updates are not known."
+            "rows. The rows of later updates are not known in advance."
         )
 
 

@@ -29,7 +29,7 @@ class ReportEntry:
 
     @property
     def _sums(self) -> Sums | None:
-        """Sums of values per row if the metric is a function of one such statistic, otherwise None."""
+        """Sums of per-row values if the metric depends on these sums only, otherwise None."""
         sums = self.state[0]
         only = self.spec.fast.rows is not None and len(self.state) == 1
         return sums if only and isinstance(sums, Sums) else None

@@ -82,9 +82,9 @@ def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
     dist = None if evaluate is None else evaluate("predict_dist", X)
     if not isinstance(dist, Distribution):
         raise NotProbabilisticError(
-            f"the last estimator of this {type(learner).__name__} gives no distribution through skrub. Apply "
-            "an estimator of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Alternatively, name the "
-            "nodes of X and of the estimator by `.skb.set_name`, and call `predict_dist` with "
+            f"skrub cannot return distributions of the last estimator of this {type(learner).__name__}. "
+            "Apply an estimator of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Alternatively, "
+            "name the nodes of X and of the estimator with `.skb.set_name`, and call `predict_dist` with "
             "learner.find_fitted_estimator(name_of_estimator) and "
             "learner.truncated_after(name_of_X).transform(environment)."
         )

@@ -45,9 +45,9 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the transformed distribution, with a separate map for rows at which the map is infinite.
+    """Return the transformed distribution.
 
-    The distribution of a row therefore does not depend on other rows.
+    Rows whose tail quantiles have an infinite image get their own map, so that they do not affect other rows.
     """
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # for point masses, the map need not be monotone

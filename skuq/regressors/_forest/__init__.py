@@ -1,1 +1,1 @@
-"""Parts of the distribution of a forest: trees, leaf weights, out-of-bag rows, infinitesimal jackknife."""
+"""Predictive distributions of forests, from trees, leaf weights, out-of-bag rows and the jackknife."""

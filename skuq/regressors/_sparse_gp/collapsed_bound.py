@@ -74,7 +74,8 @@ def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
         raise TypeError(
-            "`kernel` must be a kernel between rows, got an InducingPointKernel. Pass its `base_kernel`."
+            "`kernel` must be a kernel without inducing points, got an InducingPointKernel. Pass its "
+            "`base_kernel`."
         )
     if isinstance(kernel, gpytorch.kernels.Kernel):
         if len(kernel.batch_shape):

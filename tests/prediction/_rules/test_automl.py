@@ -48,7 +48,7 @@ def test_a_learner_takes_a_dictionary_without_rows(frame):
 
 def test_a_last_estimator_without_a_distribution_of_its_own_is_named_by_the_error(frame):
     learner = plan(BayesianRidge()).skb.make_learner().fit({"data": frame})
-    with pytest.raises(NotProbabilisticError, match="this SkrubLearner gives no distribution through skrub"):
+    with pytest.raises(NotProbabilisticError, match="of the last estimator of this SkrubLearner"):
         predict_dist(learner, {"data": frame})
     features = learner.truncated_after("features").transform({"data": frame})
     assert len(predict_dist(learner.find_fitted_estimator("model"), features)) == len(frame)
