@@ -1,6 +1,8 @@
-"""Reports, resampling, tests, agreement of metrics, conditional coverage and scores under shift."""
+"""Reports, resampling, tests, score decompositions, metric agreement, conditional coverage and shifts."""
 
 from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
+from skuq.evaluation._decomposition.comparison import compare_score_decompositions
+from skuq.evaluation._decomposition.decomposition import ScoreDecomposition, score_decomposition
 from skuq.evaluation._metric_agreement import MetricAgreement, metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
 from skuq.evaluation._report.table import UncertaintyReport
@@ -17,12 +19,15 @@ __all__ = [
     "ConditionalCoverageEstimate",
     "MetricAgreement",
     "PermutationTest",
+    "ScoreDecomposition",
     "Tilt",
     "UncertaintyReport",
     "bootstrap_interval",
+    "compare_score_decompositions",
     "conditional_coverage_estimate",
     "metric_agreement",
     "paired_permutation_test",
+    "score_decomposition",
     "shift_curve",
     "uncertainty_report",
 ]

@@ -75,10 +75,11 @@ def isotonic_quantile_ranks(
     return np.asarray(np.repeat(low, np.diff(starts, append=size)).reshape(sections, n))
 
 
-def _best_cuts(
-    total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray
-) -> IntArray:
-    """Return the end of the prefix of each segment with the largest sum; a prefix ends with a tie or is empty."""
+def _best_cuts(total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray) -> IntArray:
+    """Return the end of the prefix of each segment with the largest sum.
+
+    A prefix is empty or ends with the last row of a tie.
+    """
     sums = total[1:] if closed is None else np.where(closed, total[1:], -np.inf)
     best = np.maximum.reduceat(sums, starts)
     reached = np.flatnonzero(sums == np.repeat(best, lengths))

@@ -19,8 +19,8 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._weights import weighted
 from skuq.evaluation._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
-BLOCK = 2**20
-"""Numbers in the arrays of one block of sections."""
+BLOCK = 2**17
+"""Numbers in the arrays of one block of sections, which fit into the cache."""
 
 
 class Sections(ABC):
@@ -32,7 +32,7 @@ class Sections(ABC):
 
     @property
     def n(self) -> int:
-        return self.forecast.shape[1]
+        return int(self.forecast.shape[1])
 
     def take(self, rows: IntArray) -> Self:
         """Return the sections of some rows."""
@@ -143,9 +143,7 @@ class OrderedRows:
 class QuantileSections(Sections):
     """Quantiles at k levels, with the pinball loss."""
 
-    def __init__(
-        self, forecast: FloatArray, levels: FloatArray, share: FloatArray | None = None
-    ) -> None:
+    def __init__(self, forecast: FloatArray, levels: FloatArray, share: FloatArray | None = None) -> None:
         super().__init__(forecast, pd.Index(levels, name="level"), share)
         self.levels = levels
 
@@ -178,7 +176,7 @@ class MeanSections(Sections):
         return type(self)(forecast, self.index, self.share)
 
     def _score(self, forecast: FloatArray, rows: OrderedRows) -> FloatArray:
-        return np.square(rows.target - forecast)
+        return np.asarray(np.square(rows.target - forecast))
 
     def _isotonic(self, rows: OrderedRows) -> FloatArray:
         return isotonic_means(rows.target, rows.last, rows.weight)
@@ -194,7 +192,12 @@ class ProbabilitySections(MeanSections):
     """
 
     def __init__(
-        self, forecast: FloatArray, events: FloatArray, index: pd.Index, score: str, share: FloatArray | None = None
+        self,
+        forecast: FloatArray,
+        events: FloatArray,
+        index: pd.Index,
+        score: str,
+        share: FloatArray | None = None,
     ) -> None:
         super().__init__(forecast, index, share)
         self.events, self.score = events, score
@@ -212,14 +215,14 @@ class ThresholdSections(ProbabilitySections):
     """Probabilities of targets up to thresholds."""
 
     def _outcome(self, y: Any, section: IntArray) -> FloatArray:
-        return (y <= self.events[section][:, np.newaxis]).astype(np.float64)
+        return np.asarray(y <= self.events[section][:, np.newaxis], dtype=np.float64)
 
 
 class ClassSections(ProbabilitySections):
     """Probabilities of classes; targets are codes of the classes."""
 
     def _outcome(self, y: Any, section: IntArray) -> FloatArray:
-        return (y == self.events[section][:, np.newaxis]).astype(np.float64)
+        return np.asarray(y == self.events[section][:, np.newaxis], dtype=np.float64)
 
 
 def row_means(values: FloatArray, weight: FloatArray | None) -> FloatArray:
