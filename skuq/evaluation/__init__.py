@@ -3,6 +3,10 @@
 from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
 from skuq.evaluation._decomposition.comparison import compare_score_decompositions
 from skuq.evaluation._decomposition.decomposition import ScoreDecomposition, score_decomposition
+from skuq.evaluation._decomposition.reliability import (
+    probability_reliability_curve,
+    quantile_reliability_curve,
+)
 from skuq.evaluation._metric_agreement import MetricAgreement, metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
 from skuq.evaluation._report.table import UncertaintyReport
@@ -27,6 +31,8 @@ __all__ = [
     "conditional_coverage_estimate",
     "metric_agreement",
     "paired_permutation_test",
+    "probability_reliability_curve",
+    "quantile_reliability_curve",
     "score_decomposition",
     "shift_curve",
     "uncertainty_report",

@@ -88,6 +88,12 @@ class Rows:
         taken.total = float(pick.size if taken.weight is None else taken.weight.sum())
         return taken
 
+    def with_targets(self, y: Any) -> Rows:
+        """Return the same rows with other targets, such as events."""
+        changed = copy.copy(self)
+        changed.y = y
+        return changed
+
     def ordered_by(self, key: FloatArray) -> Rows:
         """Return the same rows in increasing order of a key of shape (n,)."""
         return self.take(np.argsort(key, kind="stable"))

@@ -19,7 +19,13 @@ from skuq.prediction import predict_dist
 
 EVERY = [getattr(displays, name) for name in displays.__all__]
 ALL = [display for display in EVERY if issubclass(display, Display) and not display._of_classes]
-OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
+OF_CURVES = [
+    "AdversarialGroupCalibration",
+    "CalibrationCurve",
+    "QuantileReliability",
+    "Reliability",
+    "UncertaintyCharacteristics",
+]
 every = pytest.mark.parametrize("display", ALL, ids=lambda display: display.__name__)
 of_curves = pytest.mark.parametrize("display", [getattr(displays, f"{name}Display") for name in OF_CURVES])
 of_rows = pytest.mark.parametrize(

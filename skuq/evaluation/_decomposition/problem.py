@@ -210,8 +210,7 @@ def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
 def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArray, FloatArray]:
     """Return about m thresholds and the widths of their cells.
 
-    Half of the edges have equal distances, and half of them have equal weight of targets and quantiles between
-    them.
+    Half of the edges have equal distances. The other half have equal weight of targets and quantiles between.
     """
     quantiles = dist.quantile(np.array(GRID_LEVELS)).T.ravel()
     pool = np.concatenate([rows.y, quantiles])
