@@ -161,8 +161,8 @@ class ScoreDecompositionDisplay(AxesMixin):
 
     def _explain_hollow_points(self) -> None:
         if any(is_calibrated(each) for each in self.decompositions.values()):
-            style = {"color": INK, "markerfacecolor": "white", "markersize": 6.0, "label": CALIBRATED}
-            self.ax_.plot([], [], "o", gid=REFERENCE, **style)
+            style: dict[str, Any] = {"color": INK, "markerfacecolor": "white", "label": CALIBRATED}
+            self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
 
     def _set_limits(self) -> None:
         """Set limits that contain the points and the origin of miscalibration."""

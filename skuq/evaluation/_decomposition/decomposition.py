@@ -247,7 +247,9 @@ def miscalibration_limit(
             for sections, y in problem.redrawn(n_redraws, rng)
         ]
     )
-    return float(np.quantile(null, LIMIT_LEVEL)), float((1 + np.sum(null >= observed)) / (1 + n_redraws))
+    rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"  # NaN between infinite values
+    limit = np.quantile(null, LIMIT_LEVEL, method=rule)
+    return float(limit), float((1 + np.count_nonzero(null >= observed)) / (1 + n_redraws))
 
 
 def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:

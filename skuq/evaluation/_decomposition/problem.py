@@ -22,7 +22,6 @@ from skuq._validation import (
     check_probabilities,
 )
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.evaluation._decomposition.sections import (
     BLOCK,
     ClassSections,
@@ -150,7 +149,6 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
         quantiles, dist = _points(y_pred, rows)[np.newaxis], None
     else:
         dist = rows.of(y_pred)
-        warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
         quantiles = np.ascontiguousarray(dist.quantile(levels).T)
     unit = unit_of(rows.y)
     sections = QuantileSections(quantiles / unit, levels, share)
@@ -212,8 +210,8 @@ def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArr
 
     Half of the edges have equal distances. The other half have equal weight of targets and quantiles between.
     """
-    quantiles = dist.quantile(np.array(GRID_LEVELS)).T.ravel()
-    pool = np.concatenate([rows.y, quantiles])
+    # without the warning of infinite quantiles, which only spread the grid
+    pool = np.concatenate([rows.y, *(dist._ppf(np.asarray(level)) for level in GRID_LEVELS)])
     weight = np.tile(rows.repetitions, 1 + len(GRID_LEVELS))
     pool, weight = pool[np.isfinite(pool)], weight[np.isfinite(pool)]
     shares = np.linspace(0, 1, -(-m // 2) + 1)

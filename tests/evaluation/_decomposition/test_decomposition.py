@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from skuq.distributions import Empirical, Normal, Quantiles, Transformed
+from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
 from skuq.evaluation import compare_score_decompositions, score_decomposition
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, pinball_loss
 
 # Eight rows whose parts were computed by model-diagnostics.
@@ -225,12 +226,14 @@ def test_an_impossible_event_has_an_infinite_log_loss():
 
 
 def test_an_infinite_quantile_has_an_infinite_miscalibration():
-    dist = Quantiles([[-1.0, 0.0, 1.0]] * 3, levels=[0.25, 0.5, 0.75])
-    parts = score_decomposition(
-        [0.0, 1.0, 2.0], np.array([0.0, np.nextafter(1, 2), 3.0]), score="pinball", levels=0.5
-    )
-    assert math.isfinite(parts.score)
-    assert math.isfinite(score_decomposition([0.0, 1.0, 2.0], dist, levels=[0.3, 0.7], **CONSTANT).score)
+    dist = ConformalPredictive([0.0, 10.0, 5.0], [1.0, 2.0, 1.0], [0.3, 1.1, 0.2, 0.7], symmetric=True)
+    y = [1.0, 9.0, 4.0]
+    with pytest.warns(SmallSampleWarning, match="bounds are infinite"):
+        parts = score_decomposition(y, dist, score="pinball", levels=[0.01, 0.5], random_state=0)
+    assert parts.score == parts.miscalibration == parts.miscalibration_limit == math.inf
+    assert parts.parts.loc[0.5, "score"] == pytest.approx(pinball_loss(y, dist, levels=0.5))
+    assert parts.p_value == 1
+    assert math.isfinite(score_decomposition(y, dist, method="threshold", **CONSTANT).score)
 
 
 def test_several_classes_are_compared_one_against_the_rest():
