@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 
-CURVE_OPTIONS = ("labels", "of_class", "band", "coverage", "n_redraws", "random_state")
+CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_redraws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     table : DataFrame, or list of DataFrame
         Table from `skuq.metrics.class_reliability_table`, or curve from
         `skuq.evaluation.probability_reliability_curve`; a list has one table per fold.
-    coverage : float, default=0.9
+    band_coverage : float, default=0.9
         Probability of the band of a curve, for the legend.
     name : str, default=None
         Name of the curve in the legend.
@@ -89,7 +89,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     _of_classes = True
 
     table: pd.DataFrame | list[pd.DataFrame]
-    coverage: float = 0.9
+    band_coverage: float = 0.9
     name: str | None = None
 
     def plot(
@@ -142,7 +142,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         )
         self.band_: FillBetweenPolyCollection | None = None
         if len(tables) == 1:
-            self.band_ = self._draw_curve_band(tables[0], self.coverage, color, fill_kwargs)
+            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
         self.intervals_: LineCollection | None = None
         if interval_coverage is not None and len(tables) == 1 and binned:
             share = check_single_coverage(interval_coverage, "interval_coverage")
@@ -169,7 +169,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         n_bins: int = 15,
         strategy: str = "uniform",
         band: str | None = "consistency",
-        coverage: float = 0.9,
+        band_coverage: float = 0.9,
         n_redraws: int = 200,
         random_state: int | None = 0,
         sample_weight: ArrayLike | None = None,
@@ -197,7 +197,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         band : {"consistency", "confidence"} or None, default="consistency"
             Curves of calibrated probabilities, or of resampled rows. None draws no band. Only with
             ``strategy="isotonic"``, as the next three parameters.
-        coverage : float, default=0.9
+        band_coverage : float, default=0.9
             Probability of the band at each predicted probability.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
@@ -220,7 +220,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
         options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy}
         if strategy == "isotonic":
-            band_options = {"band": band, "coverage": coverage, "n_redraws": n_redraws}
+            band_options = {"band": band, "band_coverage": band_coverage, "n_redraws": n_redraws}
             options |= {**band_options, "random_state": random_state}
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
         return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
@@ -230,7 +230,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
         if kwargs.get("strategy") == "isotonic":
-            kept = {"coverage": kwargs["coverage"]} if "coverage" in kwargs else {}
+            kept = {"band_coverage": kwargs["band_coverage"]} if "band_coverage" in kwargs else {}
             kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
             curve = tables_of_folds(probability_reliability_curve, folds, CURVE_OPTIONS, kwargs)
             rest = {key: value for key, value in kwargs.items() if key not in ("n_bins", "strategy")}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
 
-OPTIONS = ("level", "band", "coverage", "n_redraws", "random_state")
+OPTIONS = ("level", "band", "band_coverage", "n_redraws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,7 +37,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         Curve from `skuq.evaluation.quantile_reliability_curve`; a list has one curve per fold.
     level : float, default=0.5
         Level of the quantile, for the axes.
-    coverage : float, default=0.9
+    band_coverage : float, default=0.9
         Probability of the band, for the legend.
     unit : str, default=None
         Unit of the target, for the axes.
@@ -77,7 +77,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
 
     table: pd.DataFrame | list[pd.DataFrame]
     level: float = 0.5
-    coverage: float = 0.9
+    band_coverage: float = 0.9
     unit: str | None = None
     name: str | None = None
 
@@ -119,7 +119,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, zorder=2.2)
         self.band_: FillBetweenPolyCollection | None = None
         if len(tables) == 1:
-            self.band_ = self._draw_curve_band(tables[0], self.coverage, color, fill_kwargs)
+            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.level)} quantile", self.unit))
         self.ax_.set_ylabel(
@@ -136,7 +136,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         *,
         level: float = 0.5,
         band: str | None = "consistency",
-        coverage: float = 0.9,
+        band_coverage: float = 0.9,
         n_redraws: int = 200,
         random_state: int | None = 0,
         unit: str | None = None,
@@ -157,7 +157,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             Level of the quantile, in (0, 1).
         band : {"consistency", "confidence"} or None, default="consistency"
             Curves of calibrated forecasts, or of resampled rows. None draws no band.
-        coverage : float, default=0.9
+        band_coverage : float, default=0.9
             Probability of the band at each forecast.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
@@ -183,7 +183,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         options = {
             "level": level,
             "band": band,
-            "coverage": coverage,
+            "band_coverage": band_coverage,
             "n_redraws": n_redraws,
             "random_state": random_state,
         }
@@ -200,7 +200,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        kept = {key: kwargs[key] for key in ("level", "coverage") if key in kwargs}
+        kept = {key: kwargs[key] for key in ("level", "band_coverage") if key in kwargs}
         kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
         table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
         return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)

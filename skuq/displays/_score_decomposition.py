@@ -225,7 +225,8 @@ class ScoreDecompositionDisplay(AxesMixin):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which no model was trained.
         y_pred : dict of str to forecast
-            Forecast of each model for the same rows, by name, as in `skuq.evaluation.score_decomposition`.
+            Forecast of every target. A dictionary from the names of the models to their forecasts for the
+            same rows, as in `skuq.evaluation.score_decomposition`.
         unit : str, default=None
             Unit of the score, for the axes.
         ax : matplotlib.axes.Axes, default=None

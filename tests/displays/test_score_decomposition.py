@@ -99,7 +99,7 @@ def test_the_quantile_diagram_draws_the_curve_and_its_band():
     assert top == pytest.approx(curve["consistency_high"].max())
     assert display.ax_.get_ylabel() == "Conditional 90 % quantile of the targets (m)"
     other = QuantileReliabilityDisplay.from_predictions(
-        Y, MODELS["narrow"], band="confidence", coverage=0.8, ax=display.ax_
+        Y, MODELS["narrow"], band="confidence", band_coverage=0.8, ax=display.ax_
     )
     assert other.band_.get_label() == "80 % confidence band"
     assert other.ref_line_ is None

@@ -33,7 +33,7 @@ def quantile_reliability_curve(
     level: float = 0.5,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    coverage: float = 0.9,
+    band_coverage: float = 0.9,
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def quantile_reliability_curve(
         "consistency": range of the curves of calibrated forecasts, from targets drawn from the forecasts. A
         curve outside the band is evidence of miscalibration. "confidence": range of the curves of
         resampled rows, around the estimated curve. It shows how well the curve is known. None means no band.
-    coverage : float, default=0.9
+    band_coverage : float, default=0.9
         Probability of the band at each forecast. A calibrated curve leaves the band at some forecasts almost
         surely, so the band is no test of the whole curve. `score_decomposition` has a p-value.
     n_redraws : int, default=200
@@ -114,7 +114,7 @@ def quantile_reliability_curve(
             "`band` must be 'confidence' or None if `y_pred` is an array of quantiles, got 'consistency'. "
             "Targets can be drawn only from a distribution."
         )
-    return _curve(problem, band, coverage, n_redraws, random_state)
+    return _curve(problem, band, band_coverage, n_redraws, random_state)
 
 
 def probability_reliability_curve(
@@ -126,7 +126,7 @@ def probability_reliability_curve(
     of_class: Any = None,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    coverage: float = 0.9,
+    band_coverage: float = 0.9,
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
@@ -155,7 +155,7 @@ def probability_reliability_curve(
     band : {"consistency", "confidence"} or None, default="consistency"
         "consistency": range of the curves of calibrated forecasts, from events drawn with the forecast
         probabilities. "confidence": range of the curves of resampled rows. None means no band.
-    coverage : float, default=0.9
+    band_coverage : float, default=0.9
         Probability of the band at each forecast.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
@@ -209,7 +209,7 @@ def probability_reliability_curve(
         if labels is not None or of_class is not None:
             raise ValueError("`labels` and `of_class` must be None if `y_pred` is a Distribution.")
         problem = _problem_of_event(y_true, y_pred, check_number(threshold, "threshold"), sample_weight)
-    return _curve(problem, band, coverage, n_redraws, random_state)
+    return _curve(problem, band, band_coverage, n_redraws, random_state)
 
 
 def _problem_of_event(
@@ -245,12 +245,12 @@ def _binary(rows: Rows, event: Any, probability: FloatArray) -> Problem:
 def _curve(
     problem: Problem,
     band: str | None,
-    coverage: float,
+    band_coverage: float,
     n_redraws: int,
     random_state: int | np.random.RandomState | None,
 ) -> pd.DataFrame:
     check_option(band, "band", BANDS)
-    share = check_single_coverage(coverage)
+    share = check_single_coverage(band_coverage, "band_coverage")
     check_integer(n_redraws, "n_redraws", 2)
     rng = check_random_state(random_state)
     sections, unit = problem.sections, problem.unit

@@ -107,7 +107,7 @@ def test_classes():
 def test_bands_are_reproducible_and_nested():
     _x, y, dist = sample(60)
     narrow, again, wide = (
-        quantile_reliability_curve(y, dist, coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
+        quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
     )
     assert_allclose(narrow, again)
     assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
@@ -130,7 +130,13 @@ def test_bands_are_reproducible_and_nested():
         (probability_reliability_curve, EVENTS, (PROBA, PROBA), {}, "`threshold` must be a value of y"),
         (probability_reliability_curve, EVENTS, PROBA, {"threshold": 1.0}, "`threshold` must be None"),
         (probability_reliability_curve, EVENTS, PROBA, {"of_class": 7}, "`of_class` must be one of"),
-        (probability_reliability_curve, EVENTS, PROBA, {"coverage": 90}, "`coverage` must lie strictly"),
+        (
+            probability_reliability_curve,
+            EVENTS,
+            PROBA,
+            {"band_coverage": 90},
+            "`band_coverage` must lie strictly",
+        ),
         (
             probability_reliability_curve,
             EVENTS,
