@@ -242,10 +242,7 @@ def miscalibration_limit(
         return math.nan, math.nan
     share = problem.sections.share
     null = np.concatenate(
-        [
-            sections.parts(y)[..., 0] @ share * problem.factor
-            for sections, y in problem.redrawn(n_redraws, rng)
-        ]
+        [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_redraws, rng)]
     )
     rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"  # NaN between infinite values
     limit = np.quantile(null, LIMIT_LEVEL, method=rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +78,8 @@ class Request:
 class Problem:
     """Targets and weights of the rows that count, and the sections of one forecast.
 
-    ``unit`` is the unit of targets and sections, and ``factor`` converts their scores into the units of the
-    result. ``forecast`` draws targets; None means that it is a point forecast.
+    ``unit`` is the unit of targets and sections. Scores are multiplied by ``factor`` as often as ``power`` says.
+    ``forecast`` draws targets; None means that it is a point forecast.
     """
 
     rows: Rows
@@ -87,6 +87,7 @@ class Problem:
     forecast: Any
     unit: float = 1.0
     factor: float = 1.0
+    power: int = 1
 
     @property
     def y(self) -> Any:
@@ -98,12 +99,19 @@ class Problem:
 
     def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
         """Return miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""
-        return np.asarray(self.sections.parts(y, weight) * self.factor)
+        return self.scaled(self.sections.parts(y, weight))
+
+    def scaled(self, scores: FloatArray) -> FloatArray:
+        """Return scores in the units of the result, infinite on overflow."""
+        with np.errstate(over="ignore"):
+            for _ in range(self.power):
+                scores = scores * self.factor
+        return scores
 
     def take(self, pick: IntArray) -> Problem:
         """Return the rows of an index, with their weights."""
         forecast = None if self.forecast is None else self.forecast[pick]
-        return Problem(self.rows.take(pick), self.sections.take(pick), forecast, self.unit, self.factor)
+        return replace(self, rows=self.rows.take(pick), sections=self.sections.take(pick), forecast=forecast)
 
     def redrawn(self, n_redraws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
         """Yield blocks of targets drawn from the forecasts, shape (r, n), one per repetition of a row."""
@@ -177,7 +185,7 @@ def _of_means(rows: Rows, y_pred: Any) -> Problem:
         mean = finite_mean(dist)
     unit = unit_of(rows.y)
     sections = MeanSections(mean[np.newaxis] / unit, pd.Index(["mean"], name="functional"))
-    return Problem(rows, sections, dist, unit, unit * unit)
+    return Problem(rows, sections, dist, unit, unit, power=2)
 
 
 def _points(y_pred: Any, rows: Rows) -> FloatArray:

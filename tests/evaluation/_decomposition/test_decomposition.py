@@ -192,6 +192,13 @@ def test_units_of_the_target(unit):
         assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
 
 
+def test_squares_of_huge_targets_overflow_to_infinity():
+    parts = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
+    assert parts.score == parts.miscalibration == parts.uncertainty == math.inf
+    perfect = score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error")
+    assert perfect.miscalibration == 0
+
+
 def test_a_constant_forecast_does_not_discriminate():
     for options in REQUESTS:
         parts = score_decomposition(Y, (np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)

@@ -104,6 +104,16 @@ def test_classes():
     assert_allclose(top, probability_reliability_curve(hit, proba.max(axis=1), band=None))
 
 
+def test_the_band_of_many_forecasts_is_interpolated():
+    x, y, dist = sample(3000)
+    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
+    assert len(curve) == 3000
+    low, high = curve["consistency_low"], curve["consistency_high"]
+    assert (np.diff(low) >= 0).all()
+    assert (low <= high).all()
+    assert abs(high - low).iloc[1500] < 0.5
+
+
 def test_bands_are_reproducible_and_nested():
     _x, y, dist = sample(60)
     narrow, again, wide = (
