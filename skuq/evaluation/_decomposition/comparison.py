@@ -9,7 +9,7 @@ import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_random_state, check_single_coverage
-from skuq.evaluation._decomposition.decomposition import COLUMNS, score_of_parts
+from skuq.evaluation._decomposition.decomposition import COLUMNS
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
 from skuq.evaluation._resampling import bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws, standard_error
@@ -135,5 +135,4 @@ def compare_score_decompositions(
 def _rows_of_table(problem: Problem, weight: FloatArray | None) -> FloatArray:
     """Return score, miscalibration and discrimination for r sets of weights, shape (r, 3)."""
     parts = problem.parts(problem.y[np.newaxis], weight)
-    columns = score_of_parts(parts), parts[..., 0], parts[..., 1]
-    return np.stack([each @ problem.sections.share for each in columns], axis=1)
+    return np.stack([parts[..., i] @ problem.sections.share for i in range(3)], axis=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike
 from skuq._validation import as_labels, check_integer, check_random_state
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
 
@@ -220,14 +220,9 @@ def score_decomposition(
 def parts_table(problem: Problem) -> pd.DataFrame:
     weight = None if problem.weight is None else problem.weight[np.newaxis]
     (parts,) = problem.parts(problem.y[np.newaxis], weight)
-    table = pd.DataFrame(parts, index=problem.sections.index, columns=COLUMNS[1:])
-    table.insert(0, "score", score_of_parts(parts))
+    table = pd.DataFrame(parts, index=problem.sections.index, columns=COLUMNS)
     table.insert(0, "share", problem.sections.share)
     return table
-
-
-def score_of_parts(parts: FloatArray) -> FloatArray:
-    return np.asarray(parts[..., 0] - parts[..., 1] + parts[..., 2])
 
 
 def _totals(table: pd.DataFrame, problem: Problem) -> dict[str, float]:

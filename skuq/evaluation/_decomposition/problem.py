@@ -98,8 +98,11 @@ class Problem:
         return self.rows.weight
 
     def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
-        """Return miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""
-        return self.scaled(self.sections.parts(y, weight))
+        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4)."""
+        parts = self.sections.parts(y, weight)
+        # the score is summed before a change of units may overflow
+        score = parts[..., :1] - parts[..., 1:2] + parts[..., 2:]
+        return self.scaled(np.concatenate([score, parts], axis=-1))
 
     def scaled(self, scores: FloatArray) -> FloatArray:
         """Return scores in the units of the result, infinite on overflow."""

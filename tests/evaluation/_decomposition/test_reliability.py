@@ -105,7 +105,7 @@ def test_classes():
 
 
 def test_the_band_of_many_forecasts_is_interpolated():
-    x, y, dist = sample(3000)
+    _, y, dist = sample(3000)
     curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
     assert len(curve) == 3000
     low, high = curve["consistency_low"], curve["consistency_high"]
