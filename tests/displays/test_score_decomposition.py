@@ -4,6 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.model_selection import cross_validate
+from sklearn.naive_bayes import GaussianNB
 
 from skuq.displays import ClassReliabilityDisplay, QuantileReliabilityDisplay, ScoreDecompositionDisplay
 from skuq.evaluation import (
@@ -13,10 +15,14 @@ from skuq.evaluation import (
 )
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=200)
-Y = X + rng.normal(size=200)
-MODELS = {"right": (X, np.ones(200)), "narrow": (X, np.full(200, 0.4)), "blind": (0 * X, np.full(200, 1.4))}
-PROBA = 1 / (1 + np.exp(-X))
+X_ROWS = rng.normal(size=200)
+Y = X_ROWS + rng.normal(size=200)
+MODELS = {
+    "right": (X_ROWS, np.ones(200)),
+    "narrow": (X_ROWS, np.full(200, 0.4)),
+    "blind": (0 * X_ROWS, np.full(200, 1.4)),
+}
+PROBA = 1 / (1 + np.exp(-X_ROWS))
 EVENT = (rng.random(200) < PROBA).astype(int)
 BOTH = np.column_stack([1 - PROBA, PROBA])
 draw = ScoreDecompositionDisplay.from_predictions
@@ -116,6 +122,18 @@ def test_the_class_diagram_without_bins():
     confidence = ClassReliabilityDisplay.from_predictions(EVENT, BOTH, band="confidence", **options)
     assert confidence.band_.get_label() == "90 % confidence band"
     assert ClassReliabilityDisplay.from_predictions(EVENT, BOTH).band_ is None
+
+
+def test_class_diagrams_without_bins_of_estimators_and_folds():
+    X, y = X_ROWS[:, np.newaxis], EVENT
+    model = GaussianNB().fit(X, y)
+    options = {"strategy": "isotonic", "of_class": 1}
+    display = ClassReliabilityDisplay.from_estimator(model, X, y, band_coverage=0.8, **options)
+    assert display.band_.get_label() == "80 % consistency band"
+    folds = cross_validate(model, X, y, cv=3, return_estimator=True, return_indices=True)
+    curves = ClassReliabilityDisplay.from_cv_results(folds, X, y, **options)
+    assert len(curves.line_) == 3
+    assert curves.band_ is None
 
 
 def test_a_missing_matplotlib_names_the_command(monkeypatch):

@@ -78,7 +78,7 @@ class Request:
 class Problem:
     """Targets and weights of the rows that count, and the sections of one forecast.
 
-    ``unit`` is the unit of targets and sections. Scores are multiplied by ``factor`` as often as ``power`` says.
+    ``unit`` is the unit of targets and sections. Scores are multiplied by ``factor`` to the power ``power``.
     ``forecast`` draws targets; None means that it is a point forecast.
     """
 
@@ -98,7 +98,7 @@ class Problem:
         return self.rows.weight
 
     def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
-        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4)."""
+        """Return score, miscalibration, discrimination, uncertainty of each section, shape (r, k, 4)."""
         parts = self.sections.parts(y, weight)
         # the score is summed before a change of units may overflow
         score = parts[..., :1] - parts[..., 1:2] + parts[..., 2:]
