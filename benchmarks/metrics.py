@@ -26,6 +26,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import Ridge
 
 from skuq.distributions import Empirical, Mixture, Normal
+from skuq.evaluation import score_decomposition
 from skuq.metrics import (
     adversarial_group_calibration_curve,
     crps_loss,
@@ -263,6 +264,36 @@ def proper_scores(big: Data) -> Iterator[Line]:
         )
 
 
+def decompositions() -> Iterator[Line]:
+    scoring = load("model_diagnostics.scoring")
+    if scoring is None:
+        return
+    data = make_data(10_000)
+    y, mu = data.y, data.mu
+
+    def peer(function: object) -> np.ndarray:
+        table = scoring.decompose(y_obs=y, y_pred=mu, scoring_function=function)
+        return np.array(table.select("miscalibration", "discrimination", "uncertainty").row(0))
+
+    def own(**options: object) -> np.ndarray:
+        parts = score_decomposition(y, mu, **options)
+        return np.array([parts.miscalibration, parts.discrimination, parts.uncertainty])
+
+    functions = {
+        "pinball loss at 0.9": (scoring.PinballLoss(level=0.9), {"score": "pinball", "levels": 0.9}, 20),
+        "squared error": (scoring.SquaredError(), {"score": "squared_error"}, None),
+    }
+    for what, (function, options, target) in functions.items():
+        yield Line(
+            f"decomposition of the {what}",
+            y.size,
+            lambda options=options: own(**options),
+            "model-diagnostics",
+            lambda function=function: peer(function),
+            target=target,
+        )
+
+
 def pools() -> Iterator[Line]:
     """Yield linear pools of two forecasts, compared with the scores of their members."""
     X, y = make_friedman1(2600, noise=1.0, random_state=0)
@@ -330,6 +361,7 @@ def lines() -> Iterator[Line]:
     yield from binned_calibration(big)
     yield from proper_scores(big)
     yield from adversarial_groups(middle)
+    yield from decompositions()
 
 
 def main() -> None:

@@ -294,6 +294,11 @@ def drawn(name: str, n: int) -> Any:
         )
         estimator = ConformalRegressor(LinearRegression())
         return of_class.from_result(simulate_coverage(estimator, process, n_simulations=3, random_state=0))
+    if name == "ScoreDecompositionDisplay":
+        y, dist = forecast(n)
+        return of_class.from_predictions(y, {"model": dist}, n_redraws=0)
+    if name == "QuantileReliabilityDisplay":
+        return of_class.from_predictions(*forecast(n), n_redraws=10)
     return of_class.from_predictions(*forecast(n))
 
 

@@ -42,3 +42,11 @@ plt.show()
 # Naive Bayes is overconfident at all probabilities. The forest is underconfident, because its trees disagree:
 # if the forest predicts a probability of 0.6, its prediction is almost always right. After calibration of the
 # forest, most rows are in the last bin.
+#
+# With ``strategy="isotonic"``, there are no bins to choose. The band shows the curves of calibrated
+# probabilities:
+
+ClassReliabilityDisplay.from_estimator(
+    models["naive Bayes"], X_test, y_test, strategy="isotonic", name="naive Bayes"
+)
+plt.show()

@@ -11,9 +11,11 @@ from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
 from skuq.displays._prediction_set import PredictionSetDisplay
+from skuq.displays._quantile_reliability import QuantileReliabilityDisplay
 from skuq.displays._relative_economic_value import RelativeEconomicValueDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
+from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
 from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
@@ -30,9 +32,11 @@ __all__ = [
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",
     "PredictionSetDisplay",
+    "QuantileReliabilityDisplay",
     "RelativeEconomicValueDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",
+    "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",
     "UncertaintyCharacteristicsDisplay",

@@ -14,11 +14,14 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
 from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent
+from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
+    from matplotlib.collections import FillBetweenPolyCollection, LineCollection
+
+CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_redraws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,13 +34,20 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     diagonal means that the class is observed less often than predicted. The vertical lines are confidence
     intervals of the observed frequency of a bin.
 
+    With ``strategy="isotonic"``, the curve is the isotonic regression of the class on the probability,
+    without bins. Its consistency band shows where the curves of calibrated probabilities lie, and its
+    confidence band shows how well the curve itself is known.
+
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
     class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame, or list of DataFrame
-        Table from `skuq.metrics.class_reliability_table`; a list has one table per fold.
+        Table from `skuq.metrics.class_reliability_table`, or curve from
+        `skuq.evaluation.probability_reliability_curve`; a list has one table per fold.
+    band_coverage : float, default=0.9
+        Probability of the band of a curve, for the legend.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -46,7 +56,10 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     line_ : matplotlib.lines.Line2D or list of Line2D
         The curve; a list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the frequencies; None if `interval_coverage` is None, and for several folds.
+        The intervals of the frequencies; None if `interval_coverage` is None, for several folds and without
+        bins.
+    band_ : matplotlib.collections.PolyCollection or None
+        The band of a curve; None for bins, without a band and for several folds.
     ref_line_ : matplotlib.lines.AxLine or None
         The diagonal; None if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
@@ -57,6 +70,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
+    skuq.evaluation.score_decomposition : The part of the Brier score or log loss that miscalibration costs.
     sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
     ReliabilityDisplay : For predictive distributions.
 
@@ -75,6 +89,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     _of_classes = True
 
     table: pd.DataFrame | list[pd.DataFrame]
+    band_coverage: float = 0.9
     name: str | None = None
 
     def plot(
@@ -87,6 +102,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         interval_kwargs: Style = None,
+        fill_kwargs: Style = None,
     ) -> Self:
         """Draw the curve.
 
@@ -107,6 +123,8 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             Keywords for the diagonal, passed to ``Axes.plot``.
         interval_kwargs : dict, default=None
             Keywords for the intervals, passed to ``Axes.vlines``.
+        fill_kwargs : dict, default=None
+            Keywords for the band, passed to ``Axes.fill_between``.
 
         Returns
         -------
@@ -115,12 +133,18 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         """
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
-        curves = [(table["predicted"].to_numpy(), table["observed"].to_numpy()) for table in tables]
+        binned = "predicted" in tables[0]
+        x, y = ("predicted", "observed") if binned else ("forecast", "recalibrated")
+        curves = [(table[x].to_numpy(), table[y].to_numpy()) for table in tables]
+        marker: dict[str, Any] = {"marker": "o", "markersize": 4.5} if binned else {}
         color = self._draw_curves(
-            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
+            curves, self.name if name is None else name, line_kwargs, zorder=2.2, **marker
         )
+        self.band_: FillBetweenPolyCollection | None = None
+        if len(tables) == 1:
+            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
         self.intervals_: LineCollection | None = None
-        if interval_coverage is not None and len(tables) == 1:
+        if interval_coverage is not None and len(tables) == 1 and binned:
             share = check_single_coverage(interval_coverage, "interval_coverage")
             lower, upper = frequency_interval(tables[0], share)
             label = f"{percent(share)} confidence interval"
@@ -144,6 +168,10 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         of_class: Any = None,
         n_bins: int = 15,
         strategy: str = "uniform",
+        band: str | None = "consistency",
+        band_coverage: float = 0.9,
+        n_redraws: int = 200,
+        random_state: int | None = 0,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -164,8 +192,17 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             Label of the class to draw; None draws the most probable class of each row.
         n_bins : int, default=15
             Number of bins of the probability.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width in [0, 1], or of equal total weight.
+        strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+            Bins of equal width in [0, 1], bins of equal total weight, or isotonic regression without bins.
+        band : {"consistency", "confidence"} or None, default="consistency"
+            Curves of calibrated probabilities, or of resampled rows. None draws no band. Only with
+            ``strategy="isotonic"``, as the next three parameters.
+        band_coverage : float, default=0.9
+            Probability of the band at each predicted probability.
+        n_redraws : int, default=200
+            Number of draws or resamples for the band.
+        random_state : int or None, default=0
+            Controls the band.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. If the weights are not counts, draw no intervals.
         name : str, default=None
@@ -182,6 +219,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
         options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy}
+        if strategy == "isotonic":
+            band_options = {"band": band, "band_coverage": band_coverage, "n_redraws": n_redraws}
+            options |= {**band_options, "random_state": random_state}
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
         return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
 
@@ -189,6 +229,12 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     def _from_folds(
         cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
+        if kwargs.get("strategy") == "isotonic":
+            kept = {"band_coverage": kwargs["band_coverage"]} if "band_coverage" in kwargs else {}
+            kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
+            curve = tables_of_folds(probability_reliability_curve, folds, CURVE_OPTIONS, kwargs)
+            rest = {key: value for key, value in kwargs.items() if key not in ("n_bins", "strategy")}
+            return cls(table=curve, name=name, **kept).plot(ax, **rest)
         names = ("labels", "of_class", "n_bins", "strategy")
         table = tables_of_folds(class_reliability_table, folds, names, kwargs)
         return cls(table=table, name=name).plot(ax, **kwargs)

@@ -22,6 +22,7 @@ from skuq.displays._drawing import (
     has_label,
     merge_style,
     next_color,
+    percent,
 )
 from skuq.distributions import concat
 from skuq.prediction import predict_dist
@@ -270,6 +271,19 @@ class CurveMixin(AxesMixin):
             default["label"] = label
         merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
         return self.ax_.vlines(x, lower, upper, **merged)
+
+    def _draw_curve_band(self, curve: pd.DataFrame, coverage: float, color: Any, style: Style) -> Any:
+        """Draw the band of a curve from `skuq.evaluation`, if it has one, with one legend entry per kind."""
+        for kind in ("consistency", "confidence"):
+            if f"{kind}_low" in curve:
+                ends = curve["forecast"], curve[f"{kind}_low"], curve[f"{kind}_high"]
+                label = f"{percent(coverage)} {kind} band"
+                default = {"color": color, "alpha": 0.18, "linewidth": 0.0, "zorder": 2.0, "gid": REFERENCE}
+                if not has_label(self.ax_, label):
+                    default["label"] = label
+                merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
+                return self.ax_.fill_between(*ends, **merged)
+        return None
 
 
 class HistogramMixin(AxesMixin):

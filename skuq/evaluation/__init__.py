@@ -1,7 +1,13 @@
-"""Reports, resampling, tests, decisions, metric agreement, conditional coverage, scores under shift."""
+"""Reports, resampling, tests, score decompositions, decisions, metric agreement, coverage and shifts."""
 
 from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action
+from skuq.evaluation._decomposition.comparison import compare_score_decompositions
+from skuq.evaluation._decomposition.decomposition import ScoreDecomposition, score_decomposition
+from skuq.evaluation._decomposition.reliability import (
+    probability_reliability_curve,
+    quantile_reliability_curve,
+)
 from skuq.evaluation._economic_value import relative_economic_value
 from skuq.evaluation._metric_agreement import MetricAgreement, metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
@@ -19,15 +25,20 @@ __all__ = [
     "ConditionalCoverageEstimate",
     "MetricAgreement",
     "PermutationTest",
+    "ScoreDecomposition",
     "Tilt",
     "UncertaintyReport",
     "bootstrap_interval",
+    "compare_score_decompositions",
     "conditional_coverage_estimate",
     "expected_loss",
     "metric_agreement",
     "optimal_action",
     "paired_permutation_test",
+    "probability_reliability_curve",
+    "quantile_reliability_curve",
     "relative_economic_value",
+    "score_decomposition",
     "shift_curve",
     "uncertainty_report",
 ]

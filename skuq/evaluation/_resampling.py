@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -35,6 +36,7 @@ from skuq.metrics._internal import (
     check_class_forecast,
     check_labels,
     check_options,
+    draw_codes,
     find_spec,
     is_bounds,
     require_spec,
@@ -52,6 +54,9 @@ variance of 1000 resamples has a relative error of 4 %.
 
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 """Numbers of blocks that are left out in turn to estimate an acceleration, for few and for many rows."""
+
+MOST_SIMULATED = 1e8
+"""Largest number of targets of one simulation, which holds several arrays of this length."""
 
 
 class Rows:
@@ -74,13 +79,24 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
+    def take(self, pick: IntArray) -> Rows:
+        """Return the rows of an index."""
+        taken = copy.copy(self)
+        taken.keep = pick if self.keep is None else self.keep[pick]
+        taken.y = self.y[pick]
+        taken.weight = None if self.weight is None else self.weight[pick]
+        taken.total = float(pick.size if taken.weight is None else taken.weight.sum())
+        return taken
+
+    def with_targets(self, y: Any) -> Rows:
+        """Return the same rows with other targets, such as events."""
+        changed = copy.copy(self)
+        changed.y = y
+        return changed
+
     def ordered_by(self, key: FloatArray) -> Rows:
         """Return the same rows in increasing order of a key of shape (n,)."""
-        ordered, order = copy.copy(self), np.argsort(key, kind="stable")
-        ordered.keep = order if self.keep is None else self.keep[order]
-        ordered.y = self.y[order]
-        ordered.weight = None if self.weight is None else self.weight[order]
-        return ordered
+        return self.take(np.argsort(key, kind="stable"))
 
     @property
     def repetitions(self) -> FloatArray:
@@ -433,3 +449,26 @@ def concatenate(first: Any, second: Any) -> Any:
     if isinstance(first, Distribution) and isinstance(second, Distribution):
         return concat([first, second])
     return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
+    return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
+
+
+def repeated_rows(
+    rows: Rows, n_simulations: int, rng: np.random.RandomState, name: str
+) -> Iterator[IntArray | None]:
+    """Yield the row of each repetition, drawn for fractional weights; None for all rows in order."""
+    weight = rows.weight
+    if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
+        raise ValueError(
+            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because simulations draw one "
+            f"target per repetition, got {rows.total:g}. Pass {name}=0, or divide the weights."
+        )
+    if weight is None or not n_simulations:
+        yield from itertools.repeat(None, n_simulations)
+    elif np.array_equal(weight, np.round(weight)):
+        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_simulations)
+    else:
+        for _ in range(n_simulations):
+            yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())

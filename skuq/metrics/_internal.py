@@ -7,6 +7,7 @@ from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import Binning
 from skuq.metrics._class_inputs import (
     ClassForecast,
+    check_class,
     check_class_forecast,
     check_labels,
     claimed_mass,
@@ -58,6 +59,7 @@ __all__ = [
     "Squares",
     "WeightFunction",
     "all_specs",
+    "check_class",
     "check_class_forecast",
     "check_forecast",
     "check_forecast_or_bounds",

@@ -23,6 +23,7 @@ OF_CURVES = [
     "AdversarialGroupCalibration",
     "CalibrationCurve",
     "Murphy",
+    "QuantileReliability",
     "Reliability",
     "UncertaintyCharacteristics",
 ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     as_array,
@@ -26,7 +25,16 @@ from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.evaluation._report.records import assemble, record
 from skuq.evaluation._report.table import UncertaintyReport
 from skuq.evaluation._report.wording import headline, headline_of_classes
-from skuq.evaluation._resampling import Evaluation, Rows, RowsOfClasses, bootstrap, fast_generator, seed_of
+from skuq.evaluation._resampling import (
+    Evaluation,
+    Rows,
+    RowsOfClasses,
+    bootstrap,
+    draw_targets,
+    fast_generator,
+    repeated_rows,
+    seed_of,
+)
 from skuq.evaluation._significance import interval_of_draws
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._internal import (
@@ -36,15 +44,11 @@ from skuq.metrics._internal import (
     check_class_forecast,
     check_interval_bounds,
     check_options,
-    draw_codes,
     is_bounds,
     kind_of,
     require_spec,
     warn_of_small_report,
 )
-
-MOST_SIMULATED = 1e8
-"""Largest number of targets of one simulation, which holds several arrays of this length."""
 
 
 class ReportProgress:
@@ -388,7 +392,7 @@ def _simulate(
             of_levels.append((entry, entry.spec.fast.of_uniform))
         else:
             of_targets.append(entry)
-    for pick in _repeated(rows, n_simulations, rng):
+    for pick in repeated_rows(rows, n_simulations, rng, "n_simulations"):
         if of_targets:
             dist = forecast if pick is None else forecast[pick]
             y = draw_targets(dist, rng)
@@ -419,31 +423,10 @@ def takes(spec: MetricSpec, forecast: Any) -> bool:
     return isinstance(forecast, Distribution) or spec.needs == "interval"
 
 
-def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
-    return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
-
-
 def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:
     """Return n sorted uniform numbers, the normalized cumulative sums of exponential gaps."""
     sums = np.cumsum(generator.standard_exponential(n + 1))
     return np.asarray(sums[:-1] / sums[-1])
-
-
-def _repeated(rows: Rows, n_simulations: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition, drawn for fractional weights; None for all rows in order."""
-    weight = rows.weight
-    if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
-        raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because simulations draw one "
-            f"target per repetition, got {rows.total:g}. Pass n_simulations=0, or divide the weights."
-        )
-    if weight is None or not n_simulations:
-        yield from itertools.repeat(None, n_simulations)
-    elif np.array_equal(weight, np.round(weight)):
-        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_simulations)
-    else:
-        for _ in range(n_simulations):
-            yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())
 
 
 def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:

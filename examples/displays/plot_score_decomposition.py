@@ -1,0 +1,60 @@
+"""
+Where does a model lose? ScoreDecompositionDisplay
+==================================================
+
+:class:`~skuq.displays.ScoreDecompositionDisplay` divides the CRPS of each model into miscalibration, which
+recalibration can remove, and discrimination, which only a better model can increase. All models on one gray
+line have the same CRPS.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import train_test_split
+
+from skuq import UncertaintyRegressor
+from skuq.datasets import load_airfoil
+from skuq.displays import ScoreDecompositionDisplay
+from skuq.distributions import Normal
+from skuq.evaluation import compare_score_decompositions, score_decomposition
+
+X, y = load_airfoil(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
+regressors = {
+    "linear": LinearRegression(),
+    "forest": RandomForestRegressor(100, random_state=0),
+}
+forecasts = {
+    name: UncertaintyRegressor(regressor, cv=5, random_state=0)
+    .fit(X_train, y_train)
+    .predict_dist(X_test)
+    for name, regressor in regressors.items()
+}
+# a forest with the spread of its errors on the training rows
+forest = regressors["forest"].fit(X_train, y_train)
+errors = y_train - forest.predict(X_train)
+forecasts["forest, training errors"] = Normal(forest.predict(X_test), errors.std())
+ScoreDecompositionDisplay.from_predictions(y_test, forecasts, unit="dB")
+plt.show()
+
+# %%
+# The forest discriminates much better than the linear model, and its miscalibration is not larger than by
+# chance (hollow point). With the errors on its training rows, which are too small, the same forest is the
+# least calibrated of the three forecasts. Its spread does not depend on the row, so it also discriminates
+# less.
+#
+# The intervals of the differences do not contain 0:
+
+for other in ("linear", "forest, training errors"):
+    table = compare_score_decompositions(
+        y_test, forecasts["forest"], forecasts[other], random_state=0
+    )
+    print(f"forest minus {other}")
+    print(table[["difference", "low", "high"]].round(3).to_string(), "\n")
+
+# %%
+# The parts by wind speed (m/s) show where the forest loses. At the highest speed, its score and its
+# miscalibration are largest:
+
+parts = score_decomposition(y_test, forecasts["forest"], groups=X_test[:, 3], random_state=0)
+print(parts.groups.drop(columns="uncertainty").round(3).to_string())

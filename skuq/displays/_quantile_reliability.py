@@ -1,0 +1,206 @@
+"""The reliability diagram of a quantile: conditional quantile of the targets against the forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import pandas as pd
+
+from skuq._typing import ArrayLike
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
+from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent, with_unit
+from skuq.evaluation import quantile_reliability_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection
+
+OPTIONS = ("level", "band", "band_coverage", "n_redraws", "random_state")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QuantileReliabilityDisplay(CurveMixin, Display):
+    """Quantile of the targets given the forecast quantile, estimated by isotonic regression.
+
+    The plot shows for which forecasts a quantile is too low or too high. A calibrated quantile lies near the
+    diagonal. Above the diagonal, the targets are larger than forecast. The consistency band shows where the
+    curves of calibrated forecasts lie. The confidence band shows how well the curve itself is known.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
+    level to the same axes, pass ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    table : DataFrame, or list of DataFrame
+        Curve from `skuq.evaluation.quantile_reliability_curve`; a list has one curve per fold.
+    level : float, default=0.5
+        Level of the quantile, for the axes.
+    band_coverage : float, default=0.9
+        Probability of the band, for the legend.
+    unit : str, default=None
+        Unit of the target, for the axes.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
+    band_ : matplotlib.collections.PolyCollection or None
+        The band; None without a band, and for several folds.
+    ref_line_ : matplotlib.lines.AxLine or None
+        The diagonal; None if it is already drawn or `ref_line` is False.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    skuq.evaluation.quantile_reliability_curve : The plotted numbers.
+    ClassReliabilityDisplay : The diagram of probabilities.
+    CalibrationCurveDisplay : Observed against nominal levels over all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import QuantileReliabilityDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=300)
+    >>> y = x + rng.normal(size=300)
+    >>> display = QuantileReliabilityDisplay.from_predictions(y, (x, np.ones(300)), level=0.9, random_state=0)
+    >>> display.ax_.get_xlabel()
+    'Forecast 90 % quantile'
+    """
+
+    table: pd.DataFrame | list[pd.DataFrame]
+    level: float = 0.5
+    band_coverage: float = 0.9
+    unit: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None uses the attribute `name`.
+        ref_line : bool, default=True
+            Whether to draw the diagonal, once per axes.
+        line_kwargs : dict, default=None
+            Keywords for the curve, passed to ``Axes.plot``.
+        ref_line_kwargs : dict, default=None
+            Keywords for the diagonal, passed to ``Axes.plot``.
+        fill_kwargs : dict, default=None
+            Keywords for the band, passed to ``Axes.fill_between``.
+
+        Returns
+        -------
+        display : QuantileReliabilityDisplay
+            The display itself.
+        """
+        self._use_axes(ax, (5.2, 5.2))
+        tables: list[pd.DataFrame] = as_list(self.table)
+        curves = [(table["forecast"].to_numpy(), table["recalibrated"].to_numpy()) for table in tables]
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, zorder=2.2)
+        self.band_: FillBetweenPolyCollection | None = None
+        if len(tables) == 1:
+            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
+        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
+        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.level)} quantile", self.unit))
+        self.ax_.set_ylabel(
+            with_unit(f"Conditional {percent(self.level)} quantile of the targets", self.unit)
+        )
+        draw_legend(self.ax_)
+        return self
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        level: float = 0.5,
+        band: str | None = "consistency",
+        band_coverage: float = 0.9,
+        n_redraws: int = 200,
+        random_state: int | None = 0,
+        unit: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Use rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Forecast of every target.
+        level : float, default=0.5
+            Level of the quantile, in (0, 1).
+        band : {"consistency", "confidence"} or None, default="consistency"
+            Curves of calibrated forecasts, or of resampled rows. None draws no band.
+        band_coverage : float, default=0.9
+            Probability of the band at each forecast.
+        n_redraws : int, default=200
+            Number of draws or resamples for the band.
+        random_state : int or None, default=0
+            Controls the band.
+        unit : str, default=None
+            Unit of the target, for the axes.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : QuantileReliabilityDisplay
+            The drawn display.
+        """
+        check_matplotlib("QuantileReliabilityDisplay.from_predictions")
+        options = {
+            "level": level,
+            "band": band,
+            "band_coverage": band_coverage,
+            "n_redraws": n_redraws,
+            "random_state": random_state,
+        }
+        folds = [Fold(y_true, y_pred, sample_weight)]
+        return cls._from_folds(folds, unit=unit, name=name, ax=ax, **options, **kwargs)
+
+    @classmethod
+    def _from_folds(
+        cls,
+        folds: Sequence[Fold],
+        *,
+        unit: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        kept = {key: kwargs[key] for key in ("level", "band_coverage") if key in kwargs}
+        kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
+        table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
+        return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)

@@ -1,0 +1,1 @@
+"""Score decompositions and reliability diagrams by isotonic recalibration."""

@@ -1,0 +1,261 @@
+"""Decomposition of a score into miscalibration, discrimination and uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike
+from skuq._validation import as_labels, check_integer, check_random_state
+from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
+
+LIMIT_LEVEL = 0.95
+"""Probability that the miscalibration of a calibrated forecast is below its limit."""
+
+COLUMNS = ["score", "miscalibration", "discrimination", "uncertainty"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreDecomposition:
+    """Parts of a score, ``score = miscalibration - discrimination + uncertainty``.
+
+    Made by `score_decomposition`. All parts are in the units of the score.
+
+    Parameters
+    ----------
+    score : float
+        Mean score of the forecast.
+    miscalibration : float
+        Score that isotonic recalibration removes, at least 0; smaller is better.
+    discrimination : float
+        Score that recalibrated forecasts gain over a constant forecast, at least 0; larger is better.
+    uncertainty : float
+        Score of the best constant forecast. It depends on the targets alone.
+    miscalibration_limit : float
+        Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without redraws.
+    p_value : float
+        Probability of at least this miscalibration of a calibrated forecast. NaN without redraws.
+    parts : DataFrame
+        Parts by level, threshold or class, with columns `share`, `score`, `miscalibration`, `discrimination`
+        and `uncertainty`. A part of all rows is the sum of `share` times the column.
+    groups : DataFrame or None
+        Parts of each group of rows with columns `n`, `score`, `miscalibration`, `discrimination`,
+        `uncertainty` and `miscalibration_limit`; None without groups.
+
+    Examples
+    --------
+    >>> from skuq.evaluation import score_decomposition
+    >>> parts = score_decomposition([1.0, 2.0, 4.0], [1.0, 3.0, 3.0], score="squared_error")
+    >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
+    0.0
+    """
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    miscalibration_limit: float
+    p_value: float
+    parts: pd.DataFrame = field(repr=False)
+    groups: pd.DataFrame | None = field(default=None, repr=False)
+
+
+def score_decomposition(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    score: str = "crps",
+    method: str = "quantile",
+    levels: int | ArrayLike | None = None,
+    thresholds: int | ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_redraws: int = 100,
+    random_state: int | np.random.RandomState | None = None,
+) -> ScoreDecomposition:
+    r"""Decompose a score into miscalibration, discrimination and uncertainty.
+
+    The decomposition shows where a forecast loses. Miscalibration is the loss that a recalibration would
+    remove: an increasing function of the forecast, fitted to the same rows. Discrimination is the gain of the
+    recalibrated forecast over a constant forecast: a forecast that distinguishes the rows better has more of
+    it. Uncertainty is the score of the best constant forecast. It is equal for all models on the same rows.
+
+    The parts are computed on the rows of the evaluation. Even a calibrated forecast therefore has a positive
+    miscalibration, which is 15 % of the CRPS at 100 rows and 4 % at 1000 rows. Compare the miscalibration
+    with its limit.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Numbers, or class labels if `y_pred` holds class probabilities.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+        Forecast of every target. An array holds means of shape (n,) for "squared_error", quantiles of shape
+        (n,) for "pinball" with one level, and class probabilities of shape (n, K), or (n,) for the second of
+        two classes, for "brier" and "log_loss".
+    score : {"crps", "pinball", "squared_error", "brier", "log_loss"}, default="crps"
+        Score to decompose. "squared_error" scores the mean. With a Distribution, "brier" and "log_loss" score
+        the probabilities that targets are above `thresholds`.
+    method : {"quantile", "threshold"}, default="quantile"
+        Decomposition of the CRPS by the pinball loss at levels, or by the Brier score at thresholds. Both
+        have the same score, but different miscalibration and discrimination.
+    levels : int, float or array-like of shape (k,), default=None
+        Quantile levels. For "pinball", an integer m means 1/(m+1), ..., m/(m+1), with equal shares. For
+        "crps", an integer m means the centers of m cells of equal width, and increasing levels have the
+        widths of their cells as shares. None means 19.
+    thresholds : int, float or array-like of shape (k,), default=None
+        Values of y. "brier" and "log_loss" of a Distribution need them, with equal shares. For "crps" by
+        threshold, the trapezoid rule integrates from the first to the last threshold; an integer is the
+        approximate number of thresholds that cover targets and forecasts, and None means 100.
+    labels : array-like of shape (K,), default=None
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
+    groups : array-like of shape (n,), default=None
+        Label of each row. The parts of each group are then in `groups` of the result.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    n_redraws : int, default=100
+        Number of times that targets are drawn from the forecasts for the limit; 0 omits the limit. Point
+        forecasts have no limit.
+    random_state : int, RandomState instance or None, default=None
+        Controls the drawn targets. Pass an int for reproducible output across calls.
+
+    Returns
+    -------
+    decomposition : ScoreDecomposition
+        The score, its three parts, and the limit of the miscalibration.
+
+    Raises
+    ------
+    ValueError
+        If an option does not apply to the score, or "brier" and "log_loss" of a Distribution lack thresholds.
+
+    See Also
+    --------
+    compare_score_decompositions : Intervals of the differences between two models.
+    quantile_reliability_curve : The recalibrated quantiles.
+    skuq.displays.ScoreDecompositionDisplay : Miscalibration against discrimination of several models.
+
+    Notes
+    -----
+    With the mean score S of the forecast F, of the isotonic recalibration :math:`F^{rc}` and of the best
+    constant :math:`F^{mg}` [1]_,
+
+    .. math::
+
+        \mathrm{MCB} = S(F) - S(F^{rc}), \quad \mathrm{DSC} = S(F^{mg}) - S(F^{rc}), \quad
+        \mathrm{UNC} = S(F^{mg})
+
+    The isotonic recalibration is the increasing function of the forecast with the smallest mean score. The
+    identity and all constants are increasing, so no part is negative. Each level, threshold and class has a
+    recalibration of its own. The CRPS is the integral of twice the pinball loss over the levels, and of the
+    Brier score over the thresholds; the parts are the integrals of the parts [2]_. With 19 levels or 100
+    thresholds, the score of smooth forecasts differs from `crps_loss` by up to 0.5 %.
+
+    Only the order of the forecasts matters for discrimination. Miscalibration in this sense is not
+    conditional calibration: a forecast with a constant standard deviation may have none, although the noise
+    varies. It then has less discrimination.
+
+    For more than two classes, each class is compared with the rest, and the score is the mean over the
+    classes. The Brier score is then the multiclass Brier score divided by the number of classes. For two
+    classes, this is the usual score of the second class. If an observed event has a probability of 0, the log
+    loss and its miscalibration are infinite.
+
+    The parts of all rows are not means of the parts of the groups. Differences between groups are
+    discrimination of all rows and of no group.
+
+    The log score of a density has no such decomposition, because the isotonic recalibration has no density.
+    Recalibration by the order of the means can have a negative miscalibration.
+
+    The cost is O(n log n) per level or threshold: 0.5 s for 19 levels of 100 000 rows. Each redraw costs half
+    as much: 100 redraws of 19 levels take 0.2 s for 1000 rows, 2 s for 10 000 rows and 25 s for 100 000 rows.
+    The memory is O(n k).
+
+    References
+    ----------
+    .. [1] Dimitriadis, Gneiting and Jordan (2021), Stable reliability diagrams for probabilistic classifiers,
+       eq. 4-6. https://doi.org/10.1073/pnas.2016191118
+    .. [2] Arnold, Walz, Ziegel and Gneiting (2024), Decompositions of the mean continuous ranked probability
+       score. https://doi.org/10.1214/24-EJS2316
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.evaluation import score_decomposition
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=1000)
+    >>> y = x + rng.normal(size=1000)
+    >>> good = score_decomposition(y, (x, np.ones(1000)), random_state=0)
+    >>> biased = score_decomposition(y, (x + 0.5, np.ones(1000)), random_state=0)
+    >>> flat = score_decomposition(y, (np.zeros(1000), np.full(1000, 2**0.5)), random_state=0)
+    >>> for each in (good, biased, flat):
+    ...     print(f"{each.miscalibration:.3f} {each.miscalibration_limit:.3f} {each.discrimination:.3f}")
+    0.028 0.028 0.269
+    0.097 0.028 0.269
+    0.001 0.002 0.000
+    """
+    check_integer(n_redraws, "n_redraws", 0)
+    rng = check_random_state(random_state)
+    request = Request(score, method, levels, thresholds, labels)
+    problem = make_problem(y_true, y_pred, request, sample_weight)
+    codes, names = _groups(groups, problem)
+    table = parts_table(problem)
+    whole = _totals(table, problem)
+    limit, p_value = miscalibration_limit(problem, whole["miscalibration"], n_redraws, rng)
+    by_group = None
+    if codes is not None:
+        rows = [
+            _group_row(problem.take(np.flatnonzero(codes == code)), n_redraws, rng)
+            for code in range(len(names))
+        ]
+        by_group = pd.DataFrame(rows, index=names)
+    return ScoreDecomposition(
+        **whole, miscalibration_limit=limit, p_value=p_value, parts=table, groups=by_group
+    )
+
+
+def parts_table(problem: Problem) -> pd.DataFrame:
+    weight = None if problem.weight is None else problem.weight[np.newaxis]
+    (parts,) = problem.parts(problem.y[np.newaxis], weight)
+    table = pd.DataFrame(parts, index=problem.sections.index, columns=COLUMNS)
+    table.insert(0, "share", problem.sections.share)
+    return table
+
+
+def _totals(table: pd.DataFrame, problem: Problem) -> dict[str, float]:
+    return {name: float(problem.sections.share @ table[name].to_numpy()) for name in COLUMNS}
+
+
+def miscalibration_limit(
+    problem: Problem, observed: float, n_redraws: int, rng: np.random.RandomState
+) -> tuple[float, float]:
+    """Return the 95 % quantile of the miscalibration of a calibrated forecast, and the p-value."""
+    if not n_redraws or problem.forecast is None:
+        return math.nan, math.nan
+    share = problem.sections.share
+    null = np.concatenate(
+        [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_redraws, rng)]
+    )
+    rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"  # NaN between infinite values
+    limit = np.quantile(null, LIMIT_LEVEL, method=rule)
+    return float(limit), float((1 + np.count_nonzero(null >= observed)) / (1 + n_redraws))
+
+
+def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
+    """Return the group of each row that counts as a code, and the names of the codes."""
+    if groups is None:
+        return None, pd.Index([])
+    labels, rows = as_labels(groups, "groups"), problem.rows
+    if labels.shape != (rows.given,):
+        raise ValueError(f"`groups` must have shape ({rows.given},), got {labels.shape}.")
+    codes, names = pd.factorize(labels if rows.keep is None else labels[rows.keep], sort=True)
+    return codes, pd.Index(names, name="group")
+
+
+def _group_row(problem: Problem, n_redraws: int, rng: np.random.RandomState) -> dict[str, float]:
+    whole = _totals(parts_table(problem), problem)
+    limit, _ = miscalibration_limit(problem, whole["miscalibration"], n_redraws, rng)
+    return {"n": problem.rows.total, **whole, "miscalibration_limit": limit}

@@ -1,0 +1,418 @@
+"""Decompositions against published numbers, and the laws of their parts."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
+from skuq.evaluation import compare_score_decompositions, score_decomposition
+from skuq.exceptions import SmallSampleWarning
+from skuq.metrics import crps_loss, pinball_loss
+
+# Eight rows whose parts were computed by model-diagnostics.
+Y = np.array([1.0, 2, 4, 3, 7, 5, 8, 6])
+MEAN = np.array([1.5, 1, 3, 3.5, 5, 6, 6.5, 9])
+STD = np.array([1, 0.5, 1, 2, 1, 1.5, 2, 1])
+WEIGHT = np.array([1.0, 2, 1, 1, 3, 1, 1, 2])
+EVENTS, PROBA = np.array([0, 0, 0, 1, 1, 1]), np.array([0.4, 0.3, 0.2, 0.1, 0.5, 0.9])
+CONSTANT = {"n_redraws": 0}
+
+
+def numbers(parts):
+    return [parts.miscalibration, parts.discrimination, parts.uncertainty, parts.score]
+
+
+@pytest.mark.parametrize(
+    ("options", "weight", "expected"),
+    [
+        ({"score": "squared_error"}, None, [1.71875, 4.625, 5.25, 2.34375]),
+        (
+            {"score": "squared_error"},
+            WEIGHT,
+            [2.4930555555555554, 4.569444444444445, 5.138888888888889, 3.0625],
+        ),
+        ({"score": "pinball", "levels": 0.5}, None, [0.28125, 0.625, 1, 0.65625]),
+        ({"score": "pinball", "levels": 0.9}, None, [0.60625, 0.275, 0.35, 0.68125]),
+        ({"score": "pinball", "levels": 0.1}, None, [0.55625, 0.275, 0.35, 0.63125]),
+    ],
+)
+def test_points_have_the_parts_of_model_diagnostics(options, weight, expected):
+    parts = score_decomposition(Y, MEAN, sample_weight=weight, **options)
+    assert_allclose(numbers(parts), expected, rtol=1e-12)
+    assert math.isnan(parts.miscalibration_limit)
+    assert math.isnan(parts.p_value)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        ("brier", [0.1016666667, 0.125, 0.25, 0.2266666667]),
+        ("log_loss", [0.3237327216, 0.3182570841, 0.6931471806, 0.698622818]),
+    ],
+)
+def test_probabilities_have_the_parts_of_model_diagnostics(score, expected):
+    assert_allclose(
+        numbers(score_decomposition(EVENTS, PROBA, score=score, **CONSTANT)), expected, atol=1e-10
+    )
+    both = np.column_stack([1 - PROBA, PROBA])
+    named = np.where(EVENTS, "yes", "no")
+    parts = score_decomposition(named, both, score=score, labels=["no", "yes"], **CONSTANT)
+    assert_allclose(numbers(parts), expected, atol=1e-10)
+    assert parts.parts.index.tolist() == ["yes"]
+
+
+def test_quantiles_of_normals():
+    parts = score_decomposition(Y, (MEAN, STD), score="pinball", levels=[0.1, 0.5, 0.9], **CONSTANT).parts
+    expected = [[0.31875, 0.2875, 0.35], [0.28125, 0.625, 1], [0.2136530, 0.275, 0.35]]
+    assert_allclose(parts[["miscalibration", "discrimination", "uncertainty"]], expected, atol=1e-7)
+    assert_allclose(parts["share"], 1 / 3)
+
+
+def test_crps_by_quantile():
+    parts = score_decomposition(Y, (MEAN, STD), levels=99, **CONSTANT)
+    assert_allclose(numbers(parts)[:3], [0.58151, 0.94761, 1.31257], atol=5e-6)
+    centers = (np.arange(99) + 0.5) / 99
+    assert_allclose(
+        numbers(score_decomposition(Y, (MEAN, STD), levels=centers, **CONSTANT)), numbers(parts), rtol=1e-12
+    )
+
+
+def test_crps_by_threshold():
+    # the midpoints of 4000 cells between any two targets
+    edges = np.concatenate([[-12], np.sort(Y), [26]])
+    cells = [np.linspace(low, high, 4001) for low, high in pairwise(edges)]
+    grid = np.concatenate([(each[1:] + each[:-1]) / 2 for each in cells])
+    width = np.concatenate([np.diff(each) for each in cells])
+    parts = score_decomposition(Y, (MEAN, STD), score="brier", thresholds=grid, **CONSTANT).parts
+    found = width @ parts[["miscalibration", "discrimination", "uncertainty", "score"]].to_numpy()
+    assert_allclose(found, [0.56082948, 0.92708333, 1.3125, 0.94624615], atol=1e-7)
+    assert found[3] == pytest.approx(crps_loss(Y, (MEAN, STD)), abs=2e-7)
+    given = score_decomposition(Y, (MEAN, STD), method="threshold", thresholds=grid, **CONSTANT)
+    assert_allclose(numbers(given), found, atol=1e-3)  # the trapezoid rule errs at the targets
+
+
+def random_forecast(seed):
+    """Return targets and forecasts with ties, weights, constants and few rows."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([2, 3, 5, 20, 60]))
+    y = rng.integers(0, 6, n) / 2 if seed % 2 else rng.normal(size=n)
+    loc = rng.integers(0, 4, n).astype(float) if seed % 3 else np.full(n, 1.0)
+    scale = np.full(n, 0.7) if seed % 5 else rng.uniform(0.1, 2, n)
+    weight = rng.integers(0, 4, n).astype(float) if seed % 4 == 0 else None
+    if weight is not None:
+        weight[0] = 2.0
+    return y, loc, scale, weight
+
+
+REQUESTS = [
+    {},
+    {"levels": [0.05, 0.3, 0.31, 0.9]},
+    {"method": "threshold", "thresholds": 20},
+    {"score": "pinball", "levels": 3},
+    {"score": "squared_error"},
+    {"score": "brier", "thresholds": [0.4, 1.0]},
+    {"score": "log_loss", "thresholds": [0.4, 1.0]},
+]
+
+
+@pytest.mark.parametrize("options", REQUESTS, ids=str)
+def test_parts_sum_to_the_score_and_are_not_negative(options):
+    for seed in range(150):  # 1050 sets in all
+        y, loc, scale, weight = random_forecast(seed)
+        parts = score_decomposition(y, (loc, scale), sample_weight=weight, **options, **CONSTANT)
+        total = parts.miscalibration - parts.discrimination + parts.uncertainty
+        assert total == pytest.approx(parts.score, rel=1e-10, abs=1e-10)
+        assert min(numbers(parts)) >= -1e-12
+        columns = parts.parts.drop(columns="share")
+        assert columns.to_numpy().min() >= -1e-12
+        assert_allclose(parts.parts["share"] @ columns["score"], parts.score, rtol=1e-10)
+
+
+@pytest.mark.parametrize("options", REQUESTS, ids=str)
+def test_a_weight_is_a_number_of_rows(options):
+    rows = np.repeat(np.arange(8), WEIGHT.astype(int))
+    weighted = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT, random_state=0, **options)
+    repeated = score_decomposition(Y[rows], (MEAN[rows], STD[rows]), random_state=0, **options)
+    assert_allclose(numbers(weighted), numbers(repeated), rtol=1e-10)
+    assert weighted.miscalibration_limit == pytest.approx(repeated.miscalibration_limit, rel=1e-10)
+    assert weighted.p_value == repeated.p_value
+
+
+def test_scores_are_those_of_the_metrics():
+    rng = np.random.default_rng(0)
+    loc = rng.normal(size=2000)
+    dist = Normal(loc, np.exp(0.5 * loc))
+    y = dist.sample(1, 0)[:, 0]
+    exact = crps_loss(y, dist)
+    assert score_decomposition(y, dist, **CONSTANT).score == pytest.approx(exact, rel=5e-3)
+    assert score_decomposition(y, dist, method="threshold", **CONSTANT).score == pytest.approx(
+        exact, rel=5e-3
+    )
+    pinball = score_decomposition(y, dist, score="pinball", levels=[0.1, 0.7], **CONSTANT)
+    assert pinball.score == pytest.approx(pinball_loss(y, dist, levels=[0.1, 0.7]), rel=1e-12)
+    squared = score_decomposition(y, dist, score="squared_error", **CONSTANT)
+    assert squared.uncertainty == pytest.approx(y.var(), rel=1e-12)
+    assert squared.score == pytest.approx(np.mean((y - loc) ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("score", ["squared_error", "pinball"])
+def test_increasing_functions_of_the_forecast_leave_the_discrimination(score):
+    options = {"score": score, **({"levels": 0.3} if score == "pinball" else {})}
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    plain, bent = (score_decomposition(y, each, **options) for each in (x, np.exp(x)))
+    assert bent.discrimination == pytest.approx(plain.discrimination, rel=1e-12)
+    assert bent.uncertainty == plain.uncertainty
+    assert bent.miscalibration > plain.miscalibration
+
+
+def test_the_thresholds_of_a_transformed_target_are_the_transformed_thresholds():
+    rng = np.random.default_rng(0)
+    loc = rng.normal(size=200)
+    dist, y = Normal(loc, np.ones(200)), loc + rng.normal(size=200)
+    log = Transformed(dist, np.exp, np.log)
+    plain = score_decomposition(y, dist, score="brier", thresholds=[-1, 0.5], **CONSTANT)
+    bent = score_decomposition(np.exp(y), log, score="brier", thresholds=np.exp([-1, 0.5]), **CONSTANT)
+    assert_allclose(numbers(bent), numbers(plain), rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_units_of_the_target(unit):
+    for options, power in (({}, 1), ({"score": "squared_error"}, 2), ({"method": "threshold"}, 1)):
+        plain = score_decomposition(Y, (MEAN, STD), random_state=0, **options)
+        scaled = score_decomposition(unit * Y, (unit * MEAN, unit * STD), random_state=0, **options)
+        factor = unit**power
+        assert_allclose(numbers(scaled), np.array(numbers(plain)) * factor, rtol=1e-6, atol=1e-13 * factor)
+        assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
+
+
+def test_squares_of_huge_targets_overflow_to_infinity():
+    parts = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
+    assert parts.score == parts.miscalibration == parts.uncertainty == math.inf
+    perfect = score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error")
+    assert perfect.miscalibration == 0
+
+
+def test_a_constant_forecast_does_not_discriminate():
+    for options in REQUESTS:
+        parts = score_decomposition(Y, (np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)
+        assert parts.discrimination == pytest.approx(0, abs=1e-12)
+
+
+def test_a_constant_target_has_no_uncertainty():
+    parts = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
+    assert parts.uncertainty == pytest.approx(0, abs=1e-12)
+    assert parts.discrimination == pytest.approx(0, abs=1e-12)
+    assert parts.miscalibration == pytest.approx(parts.score)
+
+
+def test_one_row_is_all_miscalibration():
+    parts = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
+    assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-15)
+
+
+def test_a_point_forecast_that_is_right_has_only_uncertainty():
+    parts = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
+    assert_allclose(numbers(parts), [0, parts.uncertainty, parts.uncertainty, 0], atol=1e-15)
+
+
+def test_an_impossible_event_has_an_infinite_log_loss():
+    parts = score_decomposition([1, 0, 1], [0.0, 0.3, 0.8], score="log_loss", random_state=0)
+    assert parts.score == parts.miscalibration == math.inf
+    assert math.isfinite(parts.discrimination)
+    assert math.isfinite(parts.miscalibration_limit)
+    assert parts.p_value == pytest.approx(1 / 101)
+    certain = score_decomposition([0, 0, 1], [0.0, 0.0, 1.0], score="log_loss", random_state=0)
+    assert certain.score == certain.miscalibration == 0
+
+
+def test_an_infinite_quantile_has_an_infinite_miscalibration():
+    dist = ConformalPredictive([0.0, 10.0, 5.0], [1.0, 2.0, 1.0], [0.3, 1.1, 0.2, 0.7], symmetric=True)
+    y = [1.0, 9.0, 4.0]
+    with pytest.warns(SmallSampleWarning, match="bounds are infinite"):
+        parts = score_decomposition(y, dist, score="pinball", levels=[0.01, 0.5], random_state=0)
+    assert parts.score == parts.miscalibration == parts.miscalibration_limit == math.inf
+    assert parts.parts.loc[0.5, "score"] == pytest.approx(pinball_loss(y, dist, levels=0.5))
+    assert parts.p_value == 1
+    assert math.isfinite(score_decomposition(y, dist, method="threshold", **CONSTANT).score)
+
+
+def test_several_classes_are_compared_one_against_the_rest():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=300)
+    y = (rng.random((300, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    parts = score_decomposition(y, proba, score="brier", random_state=0)
+    assert parts.score == pytest.approx(np.mean((proba - np.eye(3)[y]) ** 2), rel=1e-12)
+    each = [score_decomposition(y == k, proba[:, k], score="brier", **CONSTANT) for k in range(3)]
+    assert_allclose(parts.parts["miscalibration"], [one.miscalibration for one in each], rtol=1e-10)
+    assert parts.miscalibration == pytest.approx(np.mean([one.miscalibration for one in each]))
+    assert parts.miscalibration < 1.5 * parts.miscalibration_limit
+
+
+def test_half_the_standard_deviation_is_miscalibrated_and_the_right_one_is_not():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    y = x + rng.normal(size=500)
+    right, narrow = (score_decomposition(y, (x, np.full(500, s)), random_state=0) for s in (1.0, 0.5))
+    assert right.miscalibration < right.miscalibration_limit
+    assert right.p_value > 0.05
+    assert narrow.miscalibration > 2 * narrow.miscalibration_limit
+    assert narrow.p_value == pytest.approx(1 / 101)
+
+
+def test_calibrated_forecasts_exceed_the_limit_in_five_percent():
+    rng = np.random.default_rng(0)
+    p_values = []
+    for seed in range(300):
+        x = rng.normal(size=60)
+        y = x + rng.normal(size=60)
+        p_values.append(
+            score_decomposition(y, (x, np.ones(60)), levels=3, n_redraws=99, random_state=seed).p_value
+        )
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-3
+    assert np.mean(np.array(p_values) <= 0.05) < 0.1
+
+
+def test_groups_are_decomposed_separately():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    right = x > 0
+    y = x + np.where(right, 1.0, 3.0) * rng.normal(size=400)
+    weight = np.ones(400)
+    weight[:10] = 0
+    dist = Normal(x, np.ones(400))
+    options = {"groups": np.where(right, "a", "b"), "sample_weight": weight, "levels": 9}
+    parts = score_decomposition(y, dist, random_state=0, **options)
+    alone = score_decomposition(y[10:][~right[10:]], dist[10:][~right[10:]], levels=9, **CONSTANT)
+    assert parts.groups.index.tolist() == ["a", "b"]
+    assert_allclose(
+        parts.groups.loc["b", ["miscalibration", "discrimination", "uncertainty", "score"]].astype(float),
+        numbers(alone),
+        rtol=1e-12,
+    )
+    assert parts.groups["n"].sum() == 390
+    excess = parts.groups["miscalibration"] > parts.groups["miscalibration_limit"]
+    assert excess.to_dict() == {"a": False, "b": True}
+    assert parts.score == pytest.approx(np.average(parts.groups["score"], weights=parts.groups["n"]))
+
+
+def test_redraws_are_reproducible():
+    first, second, other = (
+        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
+    )
+    assert first == second != other
+
+
+def test_fractional_weights_have_a_limit():
+    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
+    assert 0 < parts.miscalibration_limit < parts.score * 2
+
+
+def test_differences_of_two_models():
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 400))
+    y = x + z + rng.normal(size=400)
+    biased, blind = (x + z + 0.8, np.ones(400)), (x, np.full(400, 2**0.5))
+    table = compare_score_decompositions(y, biased, blind, levels=5, n_resamples=200, random_state=0)
+    assert table.index.tolist() == ["score", "miscalibration", "discrimination"]
+    for column, forecast in (("a", biased), ("b", blind)):
+        parts = score_decomposition(y, forecast, levels=5, **CONSTANT)
+        assert_allclose(table[column], [parts.score, parts.miscalibration, parts.discrimination], rtol=1e-12)
+    assert_allclose(table["difference"], table["a"] - table["b"])
+    assert (table["low"] <= table["high"]).all()
+    assert table.loc["miscalibration", "low"] > 0
+    assert table.loc["discrimination", "low"] > 0
+
+
+def test_a_model_does_not_differ_from_itself():
+    table = compare_score_decompositions(
+        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
+    )
+    assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
+
+
+def test_compared_thresholds_and_classes():
+    rng = np.random.default_rng(0)
+    thresholds = np.linspace(-3, 12, 30)
+    options = {"n_resamples": 20, "random_state": 0}
+    table = compare_score_decompositions(
+        Y, (MEAN, STD), (MEAN + 2, STD), method="threshold", thresholds=thresholds, **options
+    )
+    assert table.loc["score", "difference"] < 0
+    proba = rng.random(100)
+    y = (rng.random(100) < proba).astype(int)
+    table = compare_score_decompositions(y, proba, proba**3, score="log_loss", **options)
+    assert table.loc["miscalibration", "high"] < 0
+    assert table.loc["discrimination", "difference"] == pytest.approx(0, abs=1e-12)
+
+
+DIST = (MEAN, STD)
+
+
+@pytest.mark.parametrize(
+    ("y", "forecast", "options", "error", "message"),
+    [
+        (Y, DIST, {"score": "rps"}, ValueError, "`score` must be one of 'crps'"),
+        (Y, DIST, {"method": "mean"}, ValueError, "`method` must be one of 'quantile', 'threshold'"),
+        (Y, DIST, {"score": "brier", "method": "threshold"}, ValueError, "`method` must be 'quantile' with"),
+        (Y, DIST, {"thresholds": 9}, ValueError, "`thresholds` must be None with score='crps'"),
+        (Y, DIST, {"score": "squared_error", "levels": 9}, ValueError, "`levels` must be None with"),
+        (Y, DIST, {"labels": [0, 1]}, ValueError, "`labels` must be None with"),
+        (Y, DIST, {"score": "brier"}, ValueError, "`thresholds` must be given with score='brier'"),
+        (EVENTS, PROBA, {"score": "brier", "thresholds": 1.0}, ValueError, "`thresholds` must be None if"),
+        (Y, DIST, {"score": "brier", "thresholds": 1, "labels": [0]}, ValueError, "`labels` must be None if"),
+        (Y, DIST, {"levels": [0.5, 0.4]}, ValueError, "`levels` must be strictly increasing"),
+        (Y, DIST, {"levels": [0.0, 0.4]}, ValueError, "`levels` must lie strictly between 0 and 1"),
+        (Y, DIST, {"method": "threshold", "thresholds": [1.0]}, ValueError, "at least two numbers"),
+        (Y, DIST, {"method": "threshold", "thresholds": [1.0, np.nan]}, ValueError, "`thresholds` must be f"),
+        (Y, DIST, {"n_redraws": -1}, ValueError, "`n_redraws` must be at least 0"),
+        (Y, DIST, {"groups": [1, 2]}, ValueError, r"`groups` must have shape \(8,\), got \(2,\)"),
+        (Y, DIST, {"groups": [None] * 8}, ValueError, "`groups` must not have missing values"),
+        (Y, DIST, {"sample_weight": -WEIGHT}, ValueError, "`sample_weight` must be non-negative"),
+        (Y, DIST, {"sample_weight": WEIGHT / 99}, ValueError, "`sample_weight` counts repetitions"),
+        (np.where(Y > 7, np.nan, Y), DIST, {}, ValueError, "`y_true` must be finite"),
+        ([], ([], []), {}, ValueError, "at least one row"),
+        (Y, MEAN, {}, TypeError, "`y_pred` must be a Distribution unless `score` is 'pinball'"),
+        (Y, MEAN, {"score": "pinball", "levels": 2}, TypeError, "`y_pred` must be a Distribution unless"),
+        (
+            Y,
+            MEAN[:3],
+            {"score": "squared_error"},
+            ValueError,
+            r"`y_pred` must be a Distribution or points of",
+        ),
+        (Y, MEAN * np.nan, {"score": "squared_error"}, ValueError, "`y_pred` must be finite"),
+        (EVENTS, PROBA * np.nan, {"score": "brier"}, ValueError, "`y_pred` must"),
+        (EVENTS, 2 * PROBA, {"score": "brier"}, ValueError, r"`y_pred` must lie in \[0, 1\]"),
+        (EVENTS * 0, PROBA, {"score": "brier"}, ValueError, "`labels` must name the class"),
+    ],
+)
+def test_bad_input_is_named(y, forecast, options, error, message):
+    with pytest.raises(error, match=message):
+        score_decomposition(y, forecast, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "threshold"}, "`thresholds` must be an array with method='threshold'"),
+        ({"confidence": 1.5}, "`confidence` must lie strictly between 0 and 1"),
+        ({"n_resamples": 1}, "`n_resamples` must be at least 2"),
+    ],
+)
+def test_bad_input_of_a_comparison_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        compare_score_decompositions(Y, DIST, DIST, **options)
+
+
+def test_tables_of_pandas_are_accepted():
+    frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
+    named = pd.Series(np.where(EVENTS, "yes", "no"))
+    parts = score_decomposition(named, frame, score="brier", labels=frame.columns, **CONSTANT)
+    assert parts.score == pytest.approx(0.2266666667)
