@@ -240,3 +240,29 @@ def test_the_page_includes_the_tables_of_the_results(modules, results, monkeypat
         for row in modules.published.texts(make(found)).itertuples(index=False):
             assert " | ".join(row[1:]) in written
     assert (modules.published_tables.NO_RESULTS in written) is not stored
+
+
+def test_findings_of_the_page(published):
+    page = " ".join((ROOT / "docs/replications/published.rst").read_text(encoding="utf-8").split())
+    table = published.foundation_table(published.read(published.RESULTS))
+    without = table[table["set"] == "geometric mean, without naval"].set_index("n")
+    first, second = (
+        "{:.2f}, {:.2f} and {:.2f}".format(*without.loc[list(published.SIZES), column])
+        for column in ("ratio", "to TabICLv2")
+    )
+    assert (
+        f"the CRPS of the pool is {first} times the CRPS of TabPFN-2.5 with 500, 1000 and 5000 rows, and "
+        f"{second} times the CRPS of TabICLv2"
+    ) in page
+    lowest, highest = without["error"].min(), without["error"].max()
+    assert f"The standard errors over the sets are {lowest:.2f} to {highest:.2f}." in page
+    rows = table[table["set"].isin(published.FOUNDATION)].set_index(["set", "n"])
+    ahead = rows["to best other"] < 1
+    assert f"in {ahead.sum()} of the {len(ahead)} rows" in page
+    assert rows.index[~ahead].tolist() == [("abalone", 500)]
+    protein = 100 * (rows.loc["protein", "ratio"] - 1)
+    assert protein.is_monotonic_increasing
+    assert f"the pool is {protein.min():.0f} to {protein.max():.0f} % behind TabPFN-2.5" in page
+    assert f"the pool is {100 * (rows.loc[('grid_stability', 500), 'ratio'] - 1):.0f} % behind" in page
+    assert (rows.loc["naval", "ratio"] < 1).all()
+    assert (rows.loc["naval", "to TabICLv2"] > 1).all()
