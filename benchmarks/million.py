@@ -57,6 +57,7 @@ from skuq.regressors import (
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
+    FunctionalRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
@@ -95,6 +96,7 @@ def regressor_lines() -> Iterator[Line]:
     boosted = HistGradientBoostingRegressor(max_iter=10, random_state=0)
     quantile = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=5, random_state=0)
     models: dict[str, Any] = {
+        "FunctionalRegressor(BayesianRidge)": FunctionalRegressor(BayesianRidge()),
         "LeastSquaresRegressor": LeastSquaresRegressor(),
         "UncertaintyRegressor(Ridge)": UncertaintyRegressor(Ridge(), random_state=0),
         "UncertaintyRegressor(boosting)": UncertaintyRegressor(boosted, random_state=0),
@@ -297,6 +299,8 @@ def drawn(name: str, n: int) -> Any:
     if name == "ScoreDecompositionDisplay":
         y, dist = forecast(n)
         return of_class.from_predictions(y, {"model": dist}, n_redraws=0)
+    if name == "RelativeEconomicValueDisplay":
+        return of_class.from_predictions(*forecast(n), threshold=0.5)
     if name == "QuantileReliabilityDisplay":
         return of_class.from_predictions(*forecast(n), n_redraws=10)
     return of_class.from_predictions(*forecast(n))

@@ -132,10 +132,10 @@ def test_other_values_of_the_defaults_of_networks():
     def of(network: str, parameter: str, value: str) -> str:
         return ratio[network, f"``{parameter}``", f"``{value}``"]
 
-    ensemble = [of("DeepEnsembleRegressor", "keep_best", value) for value in ('"crps"', "False")]
+    ensemble = [of("DeepEnsembleRegressor", "keep_best", value) for value in ('"nll"', "False")]
     assert claims(
         DeepEnsembleRegressor,
-        f'On four small data sets, the CRPS is {ensemble[0]} times as large with "crps" and {ensemble[1]} '
+        f'On four small data sets, the CRPS is {ensemble[0]} times as large with "nll" and {ensemble[1]} '
         "times as large with False",
     )
     best = of("BootstrapNetRegressor", "keep_best", '"squared_error"')

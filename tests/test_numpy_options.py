@@ -31,6 +31,7 @@ WRAPPED = {
     "ConformalRegressor": {"estimator": BayesianRidge()},
     "CrossConformalRegressor": {"estimator": BayesianRidge()},
     "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
+    "FunctionalRegressor": {"estimator": BayesianRidge()},
     "MixtureRegressor": {
         "estimators": [("ridge", BayesianRidge()), ("forest", UncertaintyRegressor(Ridge()))]
     },

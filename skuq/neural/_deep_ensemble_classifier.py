@@ -11,7 +11,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option
 from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
-from skuq.neural._training.plan import TrainingSpec
+from skuq.neural._training.plan import TrainingSpec, plan_folds
 from skuq.neural._training.trainer import TrainedFit
 
 
@@ -33,8 +33,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
         (n, n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
         `hidden_layer_sizes`.
-    bootstrap : bool, default=False
-        Whether each member is trained on rows drawn with replacement; False trains on all rows.
+    bootstrap : bool or "folds", default=False
+        Rows of each member. True draws as many rows with replacement. "folds" divides the rows into four
+        random folds for every four members, and each of these members leaves one fold out. False trains on
+        all rows.
     keep_best : {"log_loss", False}, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
         loss of the averaged forecast, on out-of-bag rows with `bootstrap`, otherwise on rows held out of
@@ -136,7 +138,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         *,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         module: Callable[[int, int], Any] | None = None,
-        bootstrap: bool = False,
+        bootstrap: bool | str = False,
         keep_best: str | bool = False,
         class_weight: dict[Any, float] | str | None = None,
         standardize: str | bool = "columns",
@@ -177,8 +179,11 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
-        bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))
-        return self._spec(data, self.learning_rate, n_members=n_members, bootstrap=bootstrap)
+        bootstrap = check_option(self.bootstrap, "bootstrap", (True, False, "folds"))
+        draw_rows = plan_folds if bootstrap == "folds" else None
+        return self._spec(
+            data, self.learning_rate, n_members=n_members, bootstrap=bool(bootstrap), draw_rows=draw_rows
+        )
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsembleClassPosterior:
         return EnsembleClassPosterior(self.scaler_, fit.net.module_, self.device)

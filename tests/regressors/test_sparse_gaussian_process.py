@@ -575,7 +575,7 @@ def test_torch_is_left_as_it_was():
         seen.clear()
         SparseGaussianProcessRegressor(5, Watched(), torch_threads=None, max_iter=2).fit(X, y)
         assert set(seen) == {3}
-        with pytest.raises(ValueError, match="rows of 3 columns"):
+        with pytest.raises(ValueError, match="the 3 columns of X"):
             SparseGaussianProcessRegressor(5, gpytorch.kernels.RBFKernel(ard_num_dims=2)).fit(X, y)
         assert torch.get_num_threads() == 3
     finally:

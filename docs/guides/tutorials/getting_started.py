@@ -291,8 +291,8 @@ round(crps_loss(y_test, best), 3)
 from skuq.regressors import MixtureRegressor
 
 pool = MixtureRegressor(random_state=0).fit(X_train, y_train)
-dist = pool.predict_dist(X_test)
-print("CRPS", round(crps_loss(y_test, dist), 3))
+pooled = pool.predict_dist(X_test)
+print("CRPS", round(crps_loss(y_test, pooled), 3))
 pool.out_of_fold_crps_.round(3)
 
 # %%
