@@ -80,14 +80,14 @@ def conditional_coverage_estimate(
         Numeric features of each row on which the coverage may depend. They need not be features of the model.
         NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. The classifier must take weights. A row and its repetitions are in
-        one fold.
+        Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
+        in the same fold.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
         Any classifier with ``predict_proba``, cloned for each fold. None means a
-        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
-        which overfits less than the default parameters.
+        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
+        These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.

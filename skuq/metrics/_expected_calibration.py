@@ -120,13 +120,13 @@ def expected_calibration_error(
     r"""Return the expected calibration error (ECE) of class probabilities.
 
     The smaller the better, minimum is zero. The error is the mean distance between the predicted
-    probabilities and the observed shares in bins. If a classifier predicts a class with a probability of 0.8,
-    it should be right in 80 % of the rows. The error of a perfect forecast is positive and larger on fewer
-    rows: with ten classes and 15 bins, it is about 0.08 at 200 rows and 0.01 at 10 000. Compare the error
-    with the value of a calibrated forecast, which `uncertainty_report` shows, or use ``norm="debiased"``. The
-    error ignores how well the probabilities distinguish the classes, so it is not proper: a forecast of the
-    class shares for every row has an error near 0 (see the example). Select by the log loss or the Brier
-    score.
+    probabilities and the observed shares in bins. Of the rows with a predicted probability of 0.8, 80 %
+    should have the predicted class. Even a perfect forecast has a positive error, which is larger for fewer
+    rows: with ten classes and 15 bins, the error is about 0.08 for 200 rows and 0.01 for 10 000 rows. Compare
+    the error with the value of a calibrated forecast, which `uncertainty_report` shows, or use
+    ``norm="debiased"``. The metric is not proper, because it ignores how well the probabilities distinguish
+    the classes: if the forecast of every row is the overall share of each class, the error is near 0 (see the
+    example). Select by the log loss or the Brier score.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ def expected_calibration_error(
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
         forecast is about 0 at any number of rows.
     classwise : bool, default=False
-        Whether to average the errors of all classes, instead of the error of the most probable class.
+        Whether to average the errors of all classes. If False, the error is computed for the most probable
+        class of each row.
 
     Returns
     -------
@@ -176,7 +177,8 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability and the share of hits in each bin. The debiased squared error is
+    with the mean probability :math:`\bar p_b` and the share of hits :math:`\bar h_b` in bin b. The debiased
+    squared error is
 
     .. math::
 
@@ -232,8 +234,8 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table is for the most probable class of each row, or for one class. There may be
-    any number of classes.
+    summarizes the table. The table describes the most probable class of each row, or one chosen class. The
+    classifier may have any number of classes.
 
     Parameters
     ----------
