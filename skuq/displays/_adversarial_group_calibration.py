@@ -39,8 +39,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     average, but not in parts of the data. The band is the mean over the trials plus or minus two standard
     errors.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

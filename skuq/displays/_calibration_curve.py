@@ -53,8 +53,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
     curve shows neither sharpness nor calibration in parts of the data.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve (after
-    recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve
+    (after recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

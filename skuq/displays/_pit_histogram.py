@@ -58,8 +58,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
     distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
     calibrated forecast are inside the simultaneous band with probability `band_coverage`.
 
-    Create it with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to add
-    another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to
+    add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
     See Also
     --------
-    CalibrationCurveDisplay : The sums of these bins, as a curve.
+    CalibrationCurveDisplay : The cumulative sums of the bins, as a curve.
     skuq.monitoring.PITMonitor : A test of uniform PIT values as rows arrive.
 
     Notes
@@ -101,9 +101,9 @@ class PITHistogramDisplay(HistogramMixin, Display):
     for 20 bins. The probability is computed without simulation, from the sum of truncated Poisson numbers
     given their total [1]_.
 
-    Forecasts with atoms (point masses) spread the row over all PIT values of the atom [2]_. The bins then
-    vary less, so the band holds all bins more often. Rows with dependent errors, such as neighboring hours,
-    need a wider band.
+    A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
+    [2]_. The bins then vary less, so all bins are inside the band with a higher probability. Rows with
+    dependent errors, such as neighboring hours, need a wider band.
 
     References
     ----------

@@ -50,7 +50,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     95 % of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage
     of one training set may differ from the average.
 
-    Create it with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

@@ -45,8 +45,8 @@ class PredictionSetDisplay(CurveMixin, Display):
     probabilities above the nominal coverage. The predicted coverage of conformal sets is nominal, so it is on
     the diagonal.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

@@ -34,11 +34,11 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
     """Relative economic value of a forecast against the ratio of cost to loss.
 
     The plot shows which users gain from a forecast: users act against an event if its probability is at least
-    their ratio of cost to loss. A curve below 0 belongs to users for whom the frequency of the event is the
-    better forecast. Values below -0.25 are outside the axes.
+    their ratio of cost to loss. If the curve is below 0 at a ratio, the frequency of the event is the better
+    forecast for users with this ratio. Values below -0.25 are outside the axes.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

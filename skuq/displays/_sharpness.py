@@ -38,8 +38,8 @@ class SharpnessDisplay(HistogramMixin, Display):
     smaller predicted standard deviations. The histogram does not show calibration, because it does not use
     observed values. A model that predicts one standard deviation for all rows has one bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

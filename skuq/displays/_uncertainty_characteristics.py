@@ -54,10 +54,10 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
     curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
     curve does not distinguish uncertain rows from other rows. A common factor of all bands does not change
-    the curve, so it does not depend on calibration. A ring marks the bands as predicted.
+    the curve, so the curve does not depend on calibration. A ring marks the predicted bands, without scaling.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

@@ -248,7 +248,7 @@ def mean_absolute_calibration_error(
         ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
         Whether levels are compared with the shares of targets below quantiles (as in [1]_), or with the
-        shares inside central intervals. Only the shares below quantiles show a bias.
+        shares inside central intervals. The shares inside central intervals can hide a bias.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def root_mean_squared_calibration_error(
         uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
         Whether levels are compared with the shares of targets below quantiles (eq. 13 of [2]_), or with the
-        shares inside central intervals. Only the shares below quantiles show a bias.
+        shares inside central intervals. The shares inside central intervals can hide a bias.
 
     Returns
     -------

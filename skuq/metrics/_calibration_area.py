@@ -167,8 +167,8 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether the curve has the shares of targets below quantiles, or the shares inside central intervals.
-        Only the shares below quantiles show a bias.
+        Whether the curve shows the shares of targets below quantiles, or the shares inside central intervals.
+        The shares inside central intervals can hide a bias.
     levels : int or array-like of shape (k,), default=None
         None computes the exact area between the step function and the diagonal. If levels are given, the
         curve consists of straight lines between its points at these levels. At least two increasing levels in

@@ -180,8 +180,8 @@ def worst_slab_coverage(
         Numeric features of each row, without NaN. Their units have no effect, because directions are drawn
         for standardized columns.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. All shares are shares of the total weight. The search and the
-        evaluation never use repetitions of the same row.
+        Number of repetitions of each row. All shares are shares of the total weight. All repetitions of a row
+        are used either in the search or in the evaluation.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1

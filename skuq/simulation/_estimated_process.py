@@ -53,13 +53,13 @@ _NOISES: dict[str, Callable[[FloatArray, FloatArray], Distribution]] = {
 
 
 class EstimatedProcess(RegressorMixin, BaseProcess):
-    r"""Process estimated from a data set: its rows, a fitted regression function, and fitted noise.
+    r"""Process with the rows of a data set, a fitted regression function and fitted noise.
 
     `fit` uses the predictions of one regressor as the regression function. The predictions of a second
     regressor, fitted to the squared residuals, are the variance of the noise. `fit` splits the rows into
-    training and test rows. Training sets are the training rows with simulated targets, as in algorithm 3 of
-    [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer and display of
-    skuq can also evaluate this ideal forecast.
+    training and test rows. Each training set consists of the training rows and newly simulated targets, as in
+    algorithm 3 of [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer
+    and display of skuq can also evaluate this ideal forecast.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ class PointwiseCoverage:
     spread : ndarray of shape (n,)
         Standard deviation of the predicted mean over simulations, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean over simulations of the predicted epistemic standard deviation, the estimator's own estimate of
-        ``spread``. None without confidence intervals.
+        Mean over simulations of the predicted epistemic standard deviation, which is the estimator's estimate
+        of ``spread``. None without confidence intervals.
 
     See Also
     --------

@@ -50,7 +50,7 @@ def simulate_coverage(
         Source of the training sets and of the truth in the test rows. The truth of `SplitData` is unknown, so
         only the coverage of each simulation is returned.
     n_simulations : int, default=100
-        Number of training sets S, at least 2. Fewer than 30 give a `SmallSampleWarning`.
+        Number of training sets S, at least 2. Fewer than 30 cause a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
@@ -66,7 +66,7 @@ def simulate_coverage(
     Returns
     -------
     result : PointwiseCoverage
-        Coverage of each interval, widths, bias, and the true and the claimed spread of the mean.
+        Coverage, widths, bias, and the true and the claimed spread of the predicted mean.
 
     Raises
     ------
