@@ -257,7 +257,7 @@ def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
 
 
 def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a table as scikit-learn's loaders do."""
+    """Return a table as a Bunch or tuple, as scikit-learn's loaders do."""
     check_option(return_X_y, "return_X_y", (True, False))
     categories = {}
     for name in data.text:

@@ -113,7 +113,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the perfectly calibrated model, once per axes.
         band : bool, default=True
-            Whether to draw two standard errors around a single curve.
+            Whether to draw a band of two standard errors around the curve. Several folds have no band.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None

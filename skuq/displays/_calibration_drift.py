@@ -71,7 +71,7 @@ class CalibrationDriftDisplay(AxesMixin):
     line_ : matplotlib.lines.Line2D
         The periods.
     bars_ : matplotlib.collections.LineCollection or None
-        95 % intervals of the coverage, as in the table, or of the CRPS; None for the other quantities.
+        The intervals of the coverage in the table, or 95 % intervals of the CRPS; None for other quantities.
     flagged_ : matplotlib.lines.Line2D or None
         The flagged periods; None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None

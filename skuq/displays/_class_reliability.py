@@ -70,8 +70,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
-    skuq.evaluation.score_decomposition : The part of the Brier score or log loss that is due to
-    miscalibration.
+    skuq.evaluation.score_decomposition : The part of the Brier score or log loss due to miscalibration.
     sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
     ReliabilityDisplay : For predictive distributions.
 

@@ -308,7 +308,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
 
 def _shares(observed: FloatArray) -> FloatArray:
-    """Return the share of rows between neighboring levels, from the shares up to the inner levels."""
+    """Return the share of rows between neighboring levels, from the cumulative shares at the inner levels."""
     return np.diff(np.concatenate([[0.0], observed, [1.0]]))
 
 
@@ -329,7 +329,7 @@ def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail of one bin at which all bins are in range with a probability close to the given one."""
+    """Return the tail of one bin for which all bins are in range with about the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))

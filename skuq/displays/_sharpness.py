@@ -162,7 +162,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. They are validated but not used; all displays have this argument.
+            Observed targets. The display checks them, but does not use them. All displays have this argument.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"

@@ -1,4 +1,4 @@
-"""Expected losses of actions under a predictive distribution, and the actions with the smallest."""
+"""Expected losses of actions under a predictive distribution, and actions of minimum expected loss."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def _best_of(actions: ArrayLike, dist: Distribution, loss: Loss, **options: Any)
 
 
 class _Expected:
-    """Expected loss of a function, as a function of the action."""
+    """Expected value of a user's loss function, as a function of the action."""
 
     def __init__(self, dist: Distribution, loss: LossFunction, breaks: ArrayLike | None) -> None:
         self.n, self.loss = len(dist), loss

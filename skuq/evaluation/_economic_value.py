@@ -55,9 +55,9 @@ def relative_economic_value(
     table : DataFrame of k rows
         Indexed by the ratio of cost to loss. Expenses are means per row, in units of the loss.
 
-        - `value`: relative economic value, at most 1. If the value is negative, decisions by the forecast are
-          more expensive than decisions by the frequency of the event.
-        - `expense`: observed expense of decisions by the forecast.
+        - `value`: relative economic value, at most 1. If the value is negative, decisions based on the
+          forecast are more expensive than decisions based on the frequency of the event.
+        - `expense`: observed expense of decisions based on the forecast.
         - `frequency_expense`: observed expense of always or never acting, whichever is smaller.
         - `perfect_expense`: expense of acting in exactly the rows with an event.
         - `acting`: share of rows with an action.

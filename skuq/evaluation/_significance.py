@@ -335,7 +335,7 @@ def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
 
 
 def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> FloatArray:
-    """Return metric a - metric b for b swaps of the repetitions of each row."""
+    """Return the metric of model a minus the metric of model b, for each swap of the repetitions of rows."""
     weight, rows = a.rows.repetitions, a.rows
     if a.columns is not None and b.columns is not None:
         moved = swap @ (b.columns - a.columns)

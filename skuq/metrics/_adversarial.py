@@ -255,7 +255,7 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return how many rows each of k levels is the first to cover, and how many rows no level covers."""
+    """Return the number of rows that each of k levels is the first to cover, then that no level covers."""
     # Running sums are rounded instead of their differences, so that the total is exact.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
@@ -264,7 +264,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return how many rows of random groups each level is the first to cover, shape (trials, groups, k)."""
+    """Return the counts of `level_counts` for random groups of rows, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The time of "count" grows with the number of rows, the time of "marginals" with

@@ -124,10 +124,10 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` of the calibration curve metrics with the same defaults.
+    """Return the function ``rows`` that calibration curve metrics with these defaults share.
 
-    Metrics with the same defaults share the function, and therefore the accumulated statistics. The function
-    accepts the options of each of these metrics and uses only `levels` and `kind`.
+    Metrics that share the function also share the accumulated statistics. The function accepts the options of
+    each of these metrics and uses only `levels` and `kind`.
     """
 
     def rows(
@@ -149,7 +149,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return fields of the record of a metric that is a function of the calibration curve.
+    """Return the fields of the record of a metric that depends only on the calibration curve.
 
     ``error(levels, observed, **options)`` takes curves of shape (..., k), and
     ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,

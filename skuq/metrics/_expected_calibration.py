@@ -20,7 +20,7 @@ NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of one class, or of the most probable class, and whether it is observed."""
+    """Return the probability of one class or of the most probable class, and the indicator of this class."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
     # rows may sum to slightly more than 1
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)

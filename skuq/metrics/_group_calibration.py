@@ -28,7 +28,7 @@ class RowGroups(NamedTuple):
 
 
 def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-    """Return the merging of a metric of standard deviations and errors, computed with one row per group."""
+    """Return the `Merging` of a metric of standard deviations and errors; it uses one row per group."""
 
     def value(groups: RowGroups, **options: Any) -> float:
         dist = Normal(np.zeros_like(groups.std), groups.std)

@@ -1,4 +1,4 @@
-"""Functions that return scorers: by the name of a metric, or for a metric with bound options."""
+"""Functions that return scorers, from the name of a metric or from a metric and its options."""
 
 from __future__ import annotations
 

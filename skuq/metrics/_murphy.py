@@ -1,4 +1,4 @@
-"""Murphy diagrams: the elementary scores of which every consistent score is a mixture.
+"""Murphy diagrams: elementary scores, whose mixtures are the consistent scores.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta is between x and y.
 Each row is active on this interval, and a sum over the active rows is the difference of two prefix sums, in
@@ -178,7 +178,7 @@ class _Point:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the score between y and x as p_0 + p_1 theta, for y below x or not."""
+        """Return p_0 and p_1 of the score p_0 + p_1 theta between y and x, for y below x or not."""
         if self.functional == "quantile":
             return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
@@ -221,7 +221,7 @@ class _Rows:
         self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
 
     def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the mean score and the mean squared score, or of the differences from another forecast."""
+        """Return the means of the scores (or differences from another forecast) and of their squares."""
         first, second = self._moments(*self._ends(x), x)
         if other is None:
             return first, second

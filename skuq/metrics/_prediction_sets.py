@@ -346,7 +346,7 @@ def conditional_set_coverage(
         must then contain all classes. A target that is not among the labels is in no set. With
         ``by="class"``, the table has one row for all such targets, with the label None.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. Ignored if `y_pred` holds sets.
+        Nominal coverage of the prediction set. If `y_pred` holds sets, they must have this coverage.
     by : {"class", "size"}, default="class"
         Whether rows are grouped by their observed class, or by the number of classes in their set.
     groups : array-like of shape (n,), default=None

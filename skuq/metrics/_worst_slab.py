@@ -89,7 +89,7 @@ def lowest_segment(
 def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
-    """Return the slab of lowest coverage with at least a share of the weight.
+    """Return the slab of lowest coverage that contains at least a given share of the weight.
 
     Bounds are halfway between neighboring rows, and infinite beyond the first and the last row.
     """
@@ -115,7 +115,7 @@ def draw_directions(
 ) -> FloatArray:
     """Return random directions, uniform on the sphere of the standardized columns, shape (k, d).
 
-    One column has one direction. The length of a direction has no effect.
+    With one column, there is one direction. The length of a direction has no effect.
     """
     if X.shape[1] == 1:
         return np.ones((1, 1))

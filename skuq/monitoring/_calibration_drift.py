@@ -25,7 +25,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     coverage, the width, the score, and a test of the uniformity of the PIT. The probability that a calibrated
     model has any flag in the table is at most `false_alarm`. Separate tests of each period would flag some
     periods by chance, and the number of such periods would grow with the table. The table describes past
-    periods. `CoverageMonitor` gives alarms as rows arrive.
+    periods. `CoverageMonitor` raises an alarm as soon as the evidence suffices.
 
     Parameters
     ----------

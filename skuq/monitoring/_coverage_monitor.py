@@ -30,7 +30,7 @@ class CoverageMonitor:
     Parameters
     ----------
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds that are passed to `update` must have this coverage.
+        Nominal coverage of the central interval. Bounds in `update` must have this coverage.
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
@@ -59,7 +59,7 @@ class CoverageMonitor:
     -----
     For a change at row s, the evidence is the likelihood ratio of the misses in row s and all later rows. In
     the alternative, the probability q of a miss is uniform on one side of the nominal :math:`p = 1 - c`. With
-    k misses in m rows, the evidence against low coverage,
+    k misses in m rows, the evidence for low coverage,
 
     .. math:: E_s = \frac1{1 - p} \int_p^1 \frac{q^k (1 - q)^{m - k}}{p^k (1 - p)^{m - k}} \, dq
 
