@@ -255,7 +255,7 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return the number of rows that each of k levels is the first to cover, then that no level covers."""
+    """Return the number of rows that each of k levels is the first to cover, and the number never covered."""
     # Running sums are rounded instead of their differences, so that the total is exact.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
