@@ -43,8 +43,8 @@ def fetch_uci(
         "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
         "steel_industry", "superconductivity" or "wine_quality".
     data_home : path-like, default=None
-        Folder of the cache. None means scikit-learn's folder, ``~/scikit_learn_data`` by default; the
-        environment variable SCIKIT_LEARN_DATA changes it. The tables are in the sub-folder ``skuq``.
+        Folder of the cache. None means scikit-learn's folder, which is ``~/scikit_learn_data`` or the value
+        of the environment variable SCIKIT_LEARN_DATA. The tables are in the sub-folder ``skuq``.
     download_if_missing : bool, default=True
         Whether to use the network.
     n_retries : int, default=3

@@ -133,8 +133,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region around the diagonal for a perfectly calibrated model with this number of rows. With
             "simultaneous", the region contains the whole curve with probability `band_coverage`
-            (Kolmogorov-Smirnov). With "pointwise", it contains each single point with this probability
-            (binomial). The region is drawn once per axes.
+            (Kolmogorov-Smirnov). With "pointwise", the region contains each single point with this
+            probability (binomial). The region is drawn once per axes.
         band_coverage : float, default=0.9
             Probability of the band, in (0, 1).
         line_kwargs : dict, default=None

@@ -48,10 +48,10 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration. It also shows the kind of change: the coverage
-    differs from nominal, the intervals become wider, or the CRPS increases because of more noise. A period is
-    flagged if the test of coverage or the test of the PIT rejects calibration. The flags do not depend on the
-    plotted quantity. With high probability, no period of a calibrated model is flagged.
+    The plot shows when a deployed model lost its calibration. The plot also shows the kind of change: the
+    coverage differs from nominal, the intervals become wider, or the CRPS increases because of more noise. A
+    period is flagged if the test of coverage or the test of the PIT rejects calibration. The flags do not
+    depend on the plotted quantity. With high probability, no period of a calibrated model is flagged.
 
     Create the display with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 

@@ -151,8 +151,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
             Whether to draw the expected share of each bin, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region for a calibrated forecast with this number of rows. With "simultaneous", the region
-            contains all bins with probability `band_coverage`. With "pointwise", it contains each single bin
-            with this probability. The region is drawn once per axes.
+            contains all bins with probability `band_coverage`. With "pointwise", the region contains each
+            single bin with this probability. The region is drawn once per axes.
         band_coverage : float, default=0.95
             Probability of the band, in (0, 1).
         hist_kwargs : dict, default=None

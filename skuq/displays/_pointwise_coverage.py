@@ -63,7 +63,8 @@ class PointwiseCoverageDisplay(HistogramMixin):
     over : {"rows", "simulations"}, default="rows"
         Whether the values belong to rows or to simulations.
     step : float, default=None
-        Distance between possible values; the bin width is a multiple of it. None if all values are possible.
+        Distance between possible values; the bin width is a multiple of this distance. None if all values are
+        possible.
     band : tuple of float, default=None
         Lower and upper end of the band of nominal intervals; None draws no band.
     x : ndarray of shape (m,), default=None

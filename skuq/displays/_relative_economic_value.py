@@ -153,7 +153,8 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         threshold : float
             Threshold of the event, in the units of y.
         event : {"above", "below"}, default="above"
-            Whether the event is a target above the threshold, or a target at or below it.
+            Whether the event is a target above the threshold ("above"), or a target of at most the threshold
+            ("below").
         ratios : array-like of shape (k,), default=None
             Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None

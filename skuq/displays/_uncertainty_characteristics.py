@@ -333,9 +333,9 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             "std" means the mean plus or minus one standard deviation. A number means the central interval of
             this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
-            "scale" multiplies the bands by a factor k; "bias" adds a number b to them.
+            "scale" multiplies the bands by a factor k; "bias" adds a number b to the bands.
         zero_band : {"keep", "min"}, default="keep"
-            "keep" leaves bands of width 0 unchanged for each factor; "min" makes them as wide as the
+            "keep" leaves bands of width 0 unchanged for each factor; "min" makes these bands as wide as the
             narrowest other band.
         unit : str, default=None
             Unit of the target, for the axes.

@@ -65,10 +65,10 @@ def conditional_coverage_estimate(
 ) -> ConditionalCoverageEstimate:
     r"""Return the coverage at each row, estimated by a classifier, and the conditional coverage error.
 
-    A classifier learns from X whether an interval contains its target. It is trained on all folds except one
-    and predicts the rows of the remaining fold. The conditional coverage error is the loss of the nominal
-    coverage minus the loss of these predictions. The function also returns the standard error of this error.
-    One part of the error is from rows with too high coverage, the other part is from rows with too low
+    A classifier learns from X whether an interval contains its target. The classifier is trained on all folds
+    except one and predicts the rows of the remaining fold. The conditional coverage error is the loss of the
+    nominal coverage minus the loss of these predictions. The function also returns the standard error of this
+    error. One part of the error is from rows with too high coverage, the other part is from rows with too low
     coverage.
 
     Parameters
@@ -130,10 +130,10 @@ def conditional_coverage_estimate(
     If h is the true conditional coverage p, the two errors estimate the means of :math:`(p - c)^2` and
     :math:`|p - c|`. For any other h, the errors are smaller in expectation. ``over_coverage`` is the error
     with :math:`\max(h, c)` instead of h, and ``under_coverage`` is the error with :math:`\min(h, c)`. The
-    standard error is computed from the n terms of the sum. It does not include the variation between
-    different choices of folds. If the intervals contain all training targets of a fold, h is 1; if the
-    intervals contain none of them, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for
-    all folds with 2000 rows and one feature.
+    standard error is computed from the n terms of the sum, without the variation between different choices of
+    folds. If the intervals contain all training targets of a fold, h is 1; if the intervals contain none of
+    them, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for all folds with 2000 rows and
+    one feature.
 
     References
     ----------

@@ -58,7 +58,7 @@ def expected_loss(
           `skuq.metrics.interval_score_loss`.
         - "crps": CRPS of the forecast, which has no action.
         - a function ``loss(action, y)`` of two arrays of shape (n,), one entry per row of `dist`, that
-          returns an array of shape (n,). It is called with many outcomes of each row.
+          returns an array of shape (n,). The function is called with many outcomes of each row.
     action : float or array-like of shape (n,) or (n, 2), default=None
         Action in each row, such as the model's point prediction, or the bounds of intervals. None means the
         result of `optimal_action`.
@@ -205,7 +205,7 @@ def optimal_action(
     Returns
     -------
     action : ndarray of shape (n,), or (n, 2) for "interval"
-        Optimal action of each row. If several actions are optimal, one of them.
+        Optimal action of each row. If several actions are optimal, the result is one of these actions.
 
     Raises
     ------

@@ -43,7 +43,8 @@ def relative_economic_value(
     threshold : float
         Threshold of the event, in the units of y.
     event : {"above", "below"}, default="above"
-        Whether the event is a target above the threshold, or a target at or below it.
+        Whether the event is a target above the threshold ("above"), or a target of at most the threshold
+        ("below").
     ratios : float or array-like of shape (k,), default=None
         Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
         0.01, 0.02, ..., 0.99.

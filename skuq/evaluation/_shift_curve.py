@@ -139,9 +139,9 @@ def shift_curve(
 ) -> dict[str, FloatArray]:
     """Score a model on test rows with shifts of increasing severity.
 
-    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether they
-    become wider. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
-    shift instead of a parameter. It supports regressors and classifiers with any scorers.
+    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether their
+    size increases. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
+    shift instead of a parameter. The function supports regressors and classifiers with any scorers.
 
     Parameters
     ----------

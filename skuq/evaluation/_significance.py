@@ -263,7 +263,8 @@ def paired_permutation_test(
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
     n_permutations : int, default=1000
-        Number of random swaps. If the number of possible swaps is not larger, all of them are evaluated.
+        Number of random swaps. If the number of possible swaps is not larger, all possible swaps are
+        evaluated.
     random_state : int, RandomState or None, default=None
         Controls the swaps. Pass an int for reproducible output across calls.
 
@@ -282,9 +283,9 @@ def paired_permutation_test(
     .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
 
     Differences equal to the observed difference are counted, so that the test is valid for discrete metrics.
-    The package UQ360 does not count them. If the metric is a function of means per row, a swap changes the
-    signs of differences per row, in O(n) time. Other metrics need two evaluations per swap. The memory is
-    O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k) memory.
+    The package UQ360 does not count such differences. If the metric is a function of means per row, a swap
+    changes the signs of differences per row, in O(n) time. Other metrics need two evaluations per swap. The
+    memory is O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k) memory.
 
     References
     ----------

@@ -59,8 +59,8 @@ def regression_calibration_curve(
 
     The curve of a calibrated forecast is the diagonal. With ``kind="quantile"``, a curve above the diagonal
     means that quantiles are too high. With ``kind="interval"``, a curve above the diagonal means
-    underconfidence, and a curve below it means overconfidence. `mean_absolute_calibration_error` is the mean
-    distance from the diagonal.
+    underconfidence, and a curve below the diagonal means overconfidence. `mean_absolute_calibration_error` is
+    the mean distance from the diagonal.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def mean_absolute_calibration_error(
     nominal level. The error is the mean distance of this curve from the diagonal, on which observed shares
     equal nominal levels. The error does not describe individual rows. The metric is not proper: a forecast
     that ignores X can have a better value than a useful, slightly miscalibrated model (see the example).
-    Report `sharpness` with it, and select by `crps_loss`.
+    Report `sharpness` with this error, and select by `crps_loss`.
 
     Parameters
     ----------

@@ -171,9 +171,9 @@ def expected_coverage_probability_error(
     r"""Return the expected coverage probability error (ECPE) over many central intervals.
 
     The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage.
-    It equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not distinguish
-    targets above their interval from targets below it. The metric is not proper: a forecast that ignores X
-    can have a better value than a useful, slightly miscalibrated model (see the example). Select by
+    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not
+    distinguish targets above their interval from targets below it. The metric is not proper: a forecast that
+    ignores X can have a better value than a useful, slightly miscalibrated model (see the example). Select by
     `crps_loss`.
 
     Parameters

@@ -133,7 +133,7 @@ def expected_calibration_error(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -143,7 +143,7 @@ def expected_calibration_error(
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count in part in each of them.
+        "quantile", a row on the edge of two bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
@@ -242,20 +242,20 @@ def class_reliability_table(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels has a probability of 0.
     of_class : object, default=None
-        Label of the class to compare. None compares the probability of the most probable class with the
-        share of rows in which it is the observed class.
+        Label of the class to compare. None compares the probability of the most probable class with the share
+        of rows in which this class is observed.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count in part in each of them. Empty bins are left out.
+        "quantile", a row on the edge of two bins may count partly in both bins. Empty bins are left out.
 
     Returns
     -------

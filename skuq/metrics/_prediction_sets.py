@@ -165,7 +165,8 @@ def mean_set_size(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column. The metric does not use this argument. All classification metrics have it.
+        Class of each column. The metric does not use this argument. All classification metrics have this
+        argument.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. Ignored if `y_pred` holds sets.
 
@@ -257,7 +258,7 @@ def set_coverage_error(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None

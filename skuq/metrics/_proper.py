@@ -44,9 +44,9 @@ def crps_loss(
 ) -> float:
     r"""Return the continuous ranked probability score (CRPS) of forecast distributions.
 
-    The smaller the better, minimum is zero. The CRPS is the default score for model selection. It is strictly
-    proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is the
-    absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS.
+    The smaller the better, minimum is zero. The CRPS is the default score for model selection. The CRPS is
+    strictly proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is
+    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS.
     `pinball_loss` scores quantiles at chosen levels.
 
     Parameters
@@ -147,7 +147,7 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 

@@ -177,7 +177,7 @@ def interval_score_loss(
 ) -> float:
     r"""Return the interval (Winkler) score: the interval width plus a penalty for targets outside.
 
-    The smaller the better, minimum is zero. The score is proper. It combines the coverage
+    The smaller the better, minimum is zero. The score is proper. The score combines the coverage
     (`prediction_interval_coverage`) and the width (`mean_interval_width`) of central intervals. `crps_loss`
     scores the whole distribution.
 
@@ -277,9 +277,9 @@ def weighted_interval_score_loss(
 ) -> float:
     r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
 
-    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. It equals
-    twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels, it therefore
-    approaches `crps_loss`. `interval_score_loss` scores one interval.
+    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. The score
+    equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels, the
+    score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ def mean_standardized_log_loss(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None

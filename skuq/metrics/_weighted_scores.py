@@ -78,11 +78,11 @@ def threshold_weighted_crps_loss(
 ) -> float:
     r"""Return the threshold-weighted CRPS, the part of the CRPS between two values of y.
 
-    The smaller the better, minimum is zero. The score compares forecasts of a region that matters, such as
-    floods or prices above a limit. It is proper: the true distribution has the best expected score. Do not
-    compute another score from only the rows with targets in the region. Such a score is not proper, because
-    it favors forecasts that always predict values in the region (the forecaster's dilemma). The score cannot
-    distinguish forecasts that differ only outside the region.
+    The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
+    floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
+    not compute another score from only the rows with targets in the region. Such a score is not proper,
+    because it favors forecasts that always predict values in the region (the forecaster's dilemma). The score
+    cannot distinguish forecasts that differ only outside the region.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def threshold_weighted_nll_loss(
     y_true : array-like of shape (n,)
         Observed targets. Targets on a bound count as outside.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf

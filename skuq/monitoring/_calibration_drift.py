@@ -32,7 +32,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
         accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score, so they require
+        are among the defaults. Forecasts with atoms have no log score. For such forecasts, use
         ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
@@ -77,7 +77,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
     then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. Some
     changes keep the PIT uniform, for example more noise and predictions that are wider by the right amount.
-    Such a change does not affect the calibration. It is visible only in the CRPS and the width.
+    Such a change does not affect the calibration. Only the CRPS and the width show such a change.
 
     No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
     and `pit_distance` show the size of the deviations.

@@ -46,7 +46,7 @@ class CoverageMonitor:
     n_misses_ : int
         Number of targets outside their interval.
     e_value_ : float
-        Evidence against the null hypothesis. Its expected value under the null hypothesis is at most 1.
+        Evidence against the null hypothesis. Under the null hypothesis, the expected e-value is at most 1.
     alarm_ : bool
         Whether the e-value was ``1 / false_alarm`` or more after some update.
 

@@ -37,7 +37,7 @@ class PITMonitor:
     n_rows_ : int
         Number of rows so far.
     e_value_ : float
-        Evidence against calibration. Its expected value for a calibrated forecast is at most 1.
+        Evidence against calibration. For a calibrated forecast, the expected e-value is at most 1.
     alarm_ : bool
         Whether the e-value was ``1 / false_alarm`` or more after some row.
     alarm_row_ : int or None
@@ -79,8 +79,8 @@ class PITMonitor:
 
     No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. A
     forecast calibrated on k rows has probability errors of about :math:`0.5 / \sqrt k`, and the monitor may
-    detect them after more than k new rows. For dependent rows, such as errors of neighboring hours, the false
-    alarm rate is not valid.
+    detect these errors after more than k new rows. For dependent rows, such as errors of neighboring hours,
+    the false alarm rate is not valid.
 
     The e-value depends on the order of the rows, and monitors cannot be merged. For one test of several
     independent streams, compare the mean of their e-values with ``1 / false_alarm``, because this mean is

@@ -64,8 +64,8 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Regressor whose predictions are the regression function. It is cloned and fitted to all rows, with
-        X unchanged. None means a random forest of 100 trees of depth 15.
+        Regressor whose predictions are the regression function. The regressor is cloned and fitted to all
+        rows, without conversion of X. None means a random forest of 100 trees of depth 15.
     noise_estimator : estimator or None, default=None
         Regressor of the squared residuals. Its predictions are the variance of the noise, at least 0. None
         means another clone of ``estimator``.

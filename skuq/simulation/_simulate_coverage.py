@@ -38,9 +38,9 @@ def simulate_coverage(
     """Return the coverage of an estimator's intervals at each x, over repeated training sets.
 
     A single test set shows the average coverage of intervals, but not the coverage at each x [1]_. This
-    function fits the estimator to many training sets of a process with a known truth. At each test row, it
-    returns the coverage of the prediction intervals. If the estimator has confidence intervals, it also
-    returns their coverage.
+    function fits the estimator to many training sets of a process with a known truth. At each test row, the
+    function returns the coverage of the prediction intervals. If the estimator has confidence intervals, the
+    function also returns the coverage of these intervals.
 
     Parameters
     ----------

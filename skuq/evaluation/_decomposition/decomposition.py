@@ -35,7 +35,7 @@ class ScoreDecomposition:
         Score of the best constant forecast minus the score of the recalibrated forecast, at least 0; larger
         is better.
     uncertainty : float
-        Score of the best constant forecast. It depends on the targets alone.
+        Score of the best constant forecast, which depends on the targets alone.
     miscalibration_limit : float
         Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without redraws.
     p_value : float
@@ -83,9 +83,9 @@ def score_decomposition(
 
     The decomposition shows why a forecast has a high loss. Miscalibration is the loss that a recalibration
     would remove. The recalibration is an increasing function of the forecast, fitted to the same rows.
-    Discrimination is the gain of the recalibrated forecast over a constant forecast. It is larger for a
-    forecast that distinguishes the rows better. Uncertainty is the score of the best constant forecast. It is
-    equal for all models on the same rows.
+    Discrimination is the gain of the recalibrated forecast over a constant forecast. Discrimination is larger
+    for a forecast that distinguishes the rows better. Uncertainty is the score of the best constant forecast,
+    which is equal for all models on the same rows.
 
     The parts are computed on the rows of the evaluation. Even a calibrated forecast therefore has a positive
     miscalibration, which is 15 % of the CRPS at 100 rows and 4 % at 1000 rows. Compare the miscalibration
@@ -110,9 +110,9 @@ def score_decomposition(
         "crps", an integer m means the centers of m cells of equal width, and increasing levels have the
         widths of their cells as shares. None means 19.
     thresholds : int, float or array-like of shape (k,), default=None
-        Values of y. "brier" and "log_loss" of a Distribution need them, with equal shares. For "crps" by
-        threshold, the trapezoid rule integrates from the first to the last threshold; an integer is the
-        approximate number of thresholds that cover targets and forecasts, and None means 100.
+        Values of y. "brier" and "log_loss" of a Distribution need thresholds, which have equal shares. For
+        "crps" by threshold, the trapezoid rule integrates from the first to the last threshold; an integer is
+        the approximate number of thresholds that cover targets and forecasts, and None means 100.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None

@@ -64,10 +64,10 @@ class MetricAccumulator:
     n_bins : int, default=10
         Number of bins of the reliability table, and of metrics with a default of 10 bins.
     accuracy : float, default=1e-3
-        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. It is half the bin width
-        of the histogram of the logarithm, so it determines the size of the accumulator.
+        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. The accuracy is half the
+        bin width of the histogram of the logarithm. A smaller value therefore makes the accumulator larger.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It applies to all metrics of one interval.
+        Nominal coverage of the central interval. The coverage applies to all metrics of one interval.
     curves : sequence of {"calibration", "reliability", "characteristics"}, default=all three
         Curves and tables to accumulate. "reliability" and "characteristics" need finite means and standard
         deviations.
@@ -94,8 +94,8 @@ class MetricAccumulator:
     Raises
     ------
     ValueError
-        If a metric is not mergeable, because it draws random groups of all rows, or because its options make
-        it a function of all rows.
+        If a metric is not mergeable, because the metric draws random groups of all rows, or because it needs
+        all rows with the given options.
 
     See Also
     --------
@@ -248,7 +248,8 @@ class MetricAccumulator:
         Parameters
         ----------
         other : MetricAccumulator
-            Accumulator with the same arguments and the same version of skuq. It is not changed.
+            Accumulator with the same arguments and the same version of skuq. The method does not change this
+            accumulator.
 
         Returns
         -------
