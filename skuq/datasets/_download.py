@@ -60,7 +60,7 @@ def _from_openml(data_id: int, n_retries: int, delay: float) -> pd.DataFrame:
         cache=False,
         as_frame=True,
         parser="pandas",
-        n_retries=max(n_retries, 1),  # scikit-learn takes no 0
+        n_retries=max(n_retries, 1),  # scikit-learn does not accept 0
         delay=max(delay, 1e-3),
         read_csv_kwargs={"float_precision": "round_trip"},
     )

@@ -31,9 +31,9 @@ def fetch_uci(
 ) -> Any:
     """Return a data set of Wibbeke et al. (2025) [1]_, or the traffic data of Navratil et al. (2023) [2]_.
 
-    The table is searched in this order: in the folder of the environment variable SKUQ_DATA (see Notes), in
-    the package, in the cache, on OpenML, and in the UCI repository. A checksum confirms that its values equal
-    the published table.
+    The function searches for the table in this order: in the folder of the environment variable SKUQ_DATA
+    (see Notes), in the package, in the cache, on OpenML, and in the UCI repository. A checksum confirms that
+    the values equal the values of the published table.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def fetch_uci(
         "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
         "steel_industry", "superconductivity" or "wine_quality".
     data_home : path-like, default=None
-        Folder of the cache. None means scikit-learn's folder, ``~/scikit_learn_data`` by default; the
-        environment variable SCIKIT_LEARN_DATA changes it. The tables are in the sub-folder ``skuq``.
+        Folder of the cache. None means scikit-learn's folder, which is ``~/scikit_learn_data`` or the value
+        of the environment variable SCIKIT_LEARN_DATA. The tables are in the sub-folder ``skuq``.
     download_if_missing : bool, default=True
         Whether to use the network.
     n_retries : int, default=3
@@ -76,7 +76,7 @@ def fetch_uci(
     Raises
     ------
     ValueError
-        If there is no set of this name, or ``as_frame=False`` and the set contains dates.
+        If the name is unknown, or if ``as_frame=False`` and the set contains dates.
     OSError
         If the table cannot be obtained, or a file of SKUQ_DATA has other values.
 
@@ -159,7 +159,7 @@ def fetch_gal(
     Raises
     ------
     ValueError
-        If there is no set of this name.
+        If the name is unknown.
     OSError
         If the table cannot be obtained, or a file of SKUQ_DATA has other values.
 
@@ -175,8 +175,7 @@ def fetch_gal(
     Notes
     -----
     The folder SKUQ_DATA contains the files ``gal/gal_<name>.csv.gz``. Without this folder, the table comes
-    from OpenML. If the table of OpenML has other values or another order of rows, it comes from Gal's
-    repository.
+    from OpenML. If OpenML has other values or another order of rows, the table comes from Gal's repository.
 
     References
     ----------
@@ -258,7 +257,7 @@ def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
 
 
 def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a table as scikit-learn's loaders do."""
+    """Return a table as a Bunch or tuple, as scikit-learn's loaders do."""
     check_option(return_X_y, "return_X_y", (True, False))
     categories = {}
     for name in data.text:

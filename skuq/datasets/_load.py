@@ -29,7 +29,7 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets; this one has the name "abalone" there.
+    fetch_uci : Downloads larger data sets, and returns this set for the name "abalone".
 
     Examples
     --------
@@ -42,7 +42,7 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
 
 def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return the noise of 1503 airfoils in a wind tunnel.
+    """Return 1503 measurements of the noise of airfoils in a wind tunnel.
 
     The five features are frequency, angle of attack, chord length, velocity and displacement thickness. The
     target is the sound pressure in decibels.
@@ -63,7 +63,7 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets; this one has the name "airfoil_self_noise" there.
+    fetch_uci : Downloads larger data sets, and returns this set for the name "airfoil_self_noise".
 
     Examples
     --------
@@ -97,7 +97,7 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets; this one has the name "auto_mpg" there.
+    fetch_uci : Downloads larger data sets, and returns this set for the name "auto_mpg".
 
     Examples
     --------
@@ -131,7 +131,7 @@ def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets; this one has the name "concrete_strength" there.
+    fetch_uci : Downloads larger data sets, and returns this set for the name "concrete_strength".
 
     Examples
     --------

@@ -61,10 +61,9 @@ def make_wibbeke(
 
     Notes
     -----
-    The paper prints the functions. The paper does not print the seeds, and it does not print the
-    distributions of the features of "euclidean", "nernst", "stribeck", "arctan" and "mlp". Here, the
-    distributions for the first three are from the published code, in which the seed is 1. "nernst" excludes
-    the outer 10 % of the values.
+    The paper prints the functions, but neither the seeds nor the distributions of the features of
+    "euclidean", "nernst", "stribeck", "arctan" and "mlp". Here, the distributions for the first three are
+    from the published code, in which the seed is 1. "nernst" excludes the outer 10 % of the values.
 
     This function differs from the paper: the paper prints a plus sign in the parentheses of "stribeck", and
     the name "friedman2" for "friedman3". This function also differs from the published code: in the code,

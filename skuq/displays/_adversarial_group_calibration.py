@@ -39,8 +39,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     average, but not in parts of the data. The band is the mean over the trials plus or minus two standard
     errors.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the perfectly calibrated model, once per axes.
         band : bool, default=True
-            Whether to draw two standard errors around a single curve.
+            Whether to draw a band of two standard errors around the curve. Several folds have no band.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None

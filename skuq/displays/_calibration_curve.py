@@ -53,8 +53,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
     curve shows neither sharpness nor calibration in parts of the data.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve (after
-    recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve
+    (after recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region around the diagonal for a perfectly calibrated model with this number of rows. With
             "simultaneous", the region contains the whole curve with probability `band_coverage`
-            (Kolmogorov-Smirnov). With "pointwise", it contains each single point with this probability
-            (binomial). The region is drawn once per axes.
+            (Kolmogorov-Smirnov). With "pointwise", the region contains each single point with this
+            probability (binomial). The region is drawn once per axes.
         band_coverage : float, default=0.9
             Probability of the band, in (0, 1).
         line_kwargs : dict, default=None

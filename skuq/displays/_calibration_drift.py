@@ -48,12 +48,12 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration. It also shows the kind of change: the coverage
-    differs from nominal, the intervals become wider, or the CRPS increases because of more noise. For each
-    plotted quantity, the flagged periods are the periods for which the tests of coverage and of the PIT
-    reject calibration. With high probability, no period of a calibrated model is flagged.
+    The plot shows when a deployed model lost its calibration. The plot also shows the kind of change: the
+    coverage differs from nominal, the intervals become wider, or the CRPS increases because of more noise. A
+    period is flagged if the test of coverage or the test of the PIT rejects calibration. The flags do not
+    depend on the plotted quantity. With high probability, no period of a calibrated model is flagged.
 
-    Create it with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class CalibrationDriftDisplay(AxesMixin):
     line_ : matplotlib.lines.Line2D
         The periods.
     bars_ : matplotlib.collections.LineCollection or None
-        95 % intervals of the coverage, as in the table, or of the CRPS; None for the other quantities.
+        The intervals of the coverage in the table, or 95 % intervals of the CRPS; None for other quantities.
     flagged_ : matplotlib.lines.Line2D or None
         The flagged periods; None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None

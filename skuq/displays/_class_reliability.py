@@ -35,11 +35,11 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     intervals of the observed frequency of a bin.
 
     With ``strategy="isotonic"``, the curve is the isotonic regression of the class on the probability,
-    without bins. Its consistency band shows where the curves of calibrated probabilities lie, and its
-    confidence band shows how well the curve itself is known.
+    without bins. The consistency band contains most curves of calibrated probabilities. The confidence band
+    shows the uncertainty of the curve itself.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
-    class to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or
+    another class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
-    skuq.evaluation.score_decomposition : The part of the Brier score or log loss that miscalibration costs.
+    skuq.evaluation.score_decomposition : The part of the Brier score or log loss due to miscalibration.
     sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
     ReliabilityDisplay : For predictive distributions.
 
@@ -195,8 +195,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
             Bins of equal width in [0, 1], bins of equal total weight, or isotonic regression without bins.
         band : {"consistency", "confidence"} or None, default="consistency"
-            Curves of calibrated probabilities, or of resampled rows. None draws no band. Only with
-            ``strategy="isotonic"``, as the next three parameters.
+            Whether the band contains curves of calibrated probabilities ("consistency") or curves of
+            resampled rows ("confidence"). None draws no band. This parameter and the next three parameters
+            require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
             Probability of the band at each predicted probability.
         n_redraws : int, default=200

@@ -120,7 +120,8 @@ class Display(AxesMixin, ABC):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title. None takes the estimator's class for a legend, and no title.
+            Name in the legend, or title. None means the name of the estimator's class in a legend, and no
+            title.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         **kwargs : dict
@@ -164,7 +165,8 @@ class Display(AxesMixin, ABC):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title. None takes the estimator's class for a legend, and no title.
+            Name in the legend, or title. None means the name of the estimator's class in a legend, and no
+            title.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         **kwargs : dict

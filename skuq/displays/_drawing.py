@@ -128,7 +128,7 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
 
 
 def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    """Return the keywords of a scatter plot of ``shown`` of n rows."""
+    """Return the keywords of a scatter plot that shows ``shown`` of n rows."""
     many = shown > 300
     default = {
         "color": INK,

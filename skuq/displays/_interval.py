@@ -45,7 +45,7 @@ class IntervalDisplay(Display):
     shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly spaced
     part of the sorted rows is drawn; the legend has the coverage of all rows.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
     Parameters
     ----------
@@ -220,7 +220,8 @@ class IntervalDisplay(Display):
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution or array-like (n, 2)
             Forecast of every target. An array holds lower and upper bounds.
         coverage : float, default=0.9
-            Nominal coverage of the central interval. In (0, 1); given bounds must have this coverage.
+            Nominal coverage of the central interval. In (0, 1). If `y_pred` holds bounds, they must have this
+            coverage.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. Used for the coverage in the legend.
         target_name : str, default="Target"

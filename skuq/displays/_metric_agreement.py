@@ -36,7 +36,7 @@ class MetricAgreementDisplay(AxesMixin):
     blocks along the diagonal. Bold numbers have a p-value of at most `significance`, not corrected for the
     number of pairs.
 
-    Create it with `from_reports` or `from_agreement`.
+    Create the display with `from_reports` or `from_agreement`.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class MetricAgreementDisplay(AxesMixin):
     Notes
     -----
     The clustering joins the pair of clusters with the largest mean tau first (average linkage of 1 - tau).
-    Neighboring clusters are turned such that similar metrics are adjacent.
+    Clusters are reversed if necessary, such that similar metrics are adjacent.
 
     Examples
     --------

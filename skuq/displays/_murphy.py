@@ -28,12 +28,12 @@ class MurphyDisplay(CurveMixin, Display):
     """Mean elementary score of point forecasts against the threshold.
 
     The plot shows whether one model is better than another model for every consistent score, or only for some
-    scores. If one curve is below the other curve everywhere, every consistent score prefers it. With a
-    reference, the plot shows the difference from the reference with a pointwise band: a region in which the
-    whole band is below 0 is a region in which the model is better.
+    scores. If the curve of a model is below the other curve everywhere, every consistent score prefers this
+    model. With a reference, the plot shows the difference from the reference with a pointwise band. At
+    thresholds at which the whole band is below 0, the model is better than the reference.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add the curve of another
-    model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add the curve of
+    another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ class MurphyDisplay(CurveMixin, Display):
         threshold : float, default=None
             Value that defines the event; required for ``functional="probability"``.
         reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-            Second forecast with n rows, or with one row for all, such as ``predict_dist(other, X)``. The plot
-            then shows the difference from it.
+            Second forecast, such as ``predict_dist(other, X)``, with n rows, or with one row that is used for
+            all targets. The plot then shows the difference from this forecast.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None

@@ -58,8 +58,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
     distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
     calibrated forecast are inside the simultaneous band with probability `band_coverage`.
 
-    Create it with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to add
-    another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to
+    add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
     See Also
     --------
-    CalibrationCurveDisplay : The sums of these bins, as a curve.
+    CalibrationCurveDisplay : The cumulative sums of the bins, as a curve.
     skuq.monitoring.PITMonitor : A test of uniform PIT values as rows arrive.
 
     Notes
@@ -101,9 +101,9 @@ class PITHistogramDisplay(HistogramMixin, Display):
     for 20 bins. The probability is computed without simulation, from the sum of truncated Poisson numbers
     given their total [1]_.
 
-    Forecasts with atoms (point masses) spread the row over all PIT values of the atom [2]_. The bins then
-    vary less, so the band holds all bins more often. Rows with dependent errors, such as neighboring hours,
-    need a wider band.
+    A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
+    [2]_. The bins then vary less, so all bins are inside the band with a higher probability. Rows with
+    dependent errors, such as neighboring hours, need a wider band.
 
     References
     ----------
@@ -151,8 +151,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
             Whether to draw the expected share of each bin, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region for a calibrated forecast with this number of rows. With "simultaneous", the region
-            contains all bins with probability `band_coverage`. With "pointwise", it contains each single bin
-            with this probability. The region is drawn once per axes.
+            contains all bins with probability `band_coverage`. With "pointwise", the region contains each
+            single bin with this probability. The region is drawn once per axes.
         band_coverage : float, default=0.95
             Probability of the band, in (0, 1).
         hist_kwargs : dict, default=None
@@ -308,7 +308,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
 
 def _shares(observed: FloatArray) -> FloatArray:
-    """Return the share of rows between neighboring levels, from the shares up to the inner levels."""
+    """Return the share of rows between neighboring levels, from the cumulative shares at the inner levels."""
     return np.diff(np.concatenate([[0.0], observed, [1.0]]))
 
 
@@ -329,7 +329,7 @@ def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail of one bin at which all bins are in range with a probability close to the given one."""
+    """Return the tail of one bin for which all bins are in range with about the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))

@@ -50,7 +50,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     95 % of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage
     of one training set may differ from the average.
 
-    Create it with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ class PointwiseCoverageDisplay(HistogramMixin):
     over : {"rows", "simulations"}, default="rows"
         Whether the values belong to rows or to simulations.
     step : float, default=None
-        Distance between possible values; the bin width is a multiple of it. None if all values are possible.
+        Distance between possible values; the bin width is a multiple of this distance. None if all values are
+        possible.
     band : tuple of float, default=None
         Lower and upper end of the band of nominal intervals; None draws no band.
     x : ndarray of shape (m,), default=None

@@ -50,7 +50,7 @@ class PredictionBandDisplay(Display):
     about equal size, and rows with the same x are in one group. With fewer rows, the band has one interval
     per row.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
     Parameters
     ----------

@@ -42,11 +42,11 @@ class PredictionSetDisplay(CurveMixin, Display):
     is the predicted coverage: the mean sum of the probabilities of the classes in a set. The curve of a
     calibrated classifier follows the dashed curve. A classifier is overconfident if its curve is below the
     dashed curve. Both curves are above the diagonal, because the last class of a set raises the sum of the
-    probabilities above the nominal coverage. The predicted coverage of conformal sets is nominal, so it is on
-    the diagonal.
+    probabilities above the nominal coverage. For conformal sets, the predicted coverage equals the nominal
+    coverage, so the dashed curve is on the diagonal.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

@@ -25,11 +25,11 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     """Quantile of the targets given the forecast quantile, estimated by isotonic regression.
 
     The plot shows for which forecasts a quantile is too low or too high. A calibrated quantile lies near the
-    diagonal. Above the diagonal, the targets are larger than forecast. The consistency band shows where the
-    curves of calibrated forecasts lie. The confidence band shows how well the curve itself is known.
+    diagonal. Above the diagonal, the targets are larger than forecast. The consistency band contains most
+    curves of calibrated forecasts. The confidence band shows the uncertainty of the curve itself.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
-    level to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or
+    another level to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -156,7 +156,8 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         level : float, default=0.5
             Level of the quantile, in (0, 1).
         band : {"consistency", "confidence"} or None, default="consistency"
-            Curves of calibrated forecasts, or of resampled rows. None draws no band.
+            Whether the band contains curves of calibrated forecasts ("consistency") or curves of resampled
+            rows ("confidence"). None draws no band.
         band_coverage : float, default=0.9
             Probability of the band at each forecast.
         n_redraws : int, default=200

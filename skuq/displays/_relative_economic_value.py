@@ -34,11 +34,11 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
     """Relative economic value of a forecast against the ratio of cost to loss.
 
     The plot shows which users gain from a forecast: users act against an event if its probability is at least
-    their ratio of cost to loss. A curve below 0 belongs to users for whom the frequency of the event is the
-    better forecast. Values below -0.25 are outside the axes.
+    their ratio of cost to loss. If the curve is below 0 at a ratio, the frequency of the event is the better
+    forecast for users with this ratio. Values below -0.25 are outside the axes.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -153,7 +153,8 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         threshold : float
             Threshold of the event, in the units of y.
         event : {"above", "below"}, default="above"
-            Whether the event is a target above the threshold, or a target at or below it.
+            Whether the event is a target above the threshold ("above"), or a target of at most the threshold
+            ("below").
         ratios : array-like of shape (k,), default=None
             Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None

@@ -44,8 +44,8 @@ class ReliabilityDisplay(CurveMixin, Display):
     The vertical lines are confidence intervals of the error of a bin. They assume normal errors, and are too
     short for errors with heavy tails.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class ResidualScaleDisplay(Display):
     error per bin. If the line is outside the cone, the model is overconfident at this standard deviation.
     Signed errors also show a bias.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
     Parameters
     ----------

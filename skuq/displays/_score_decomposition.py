@@ -42,11 +42,11 @@ class ScoreDecompositionDisplay(AxesMixin):
 
     The plot shows why a model has a better score. Models to the left are better calibrated. Models at the top
     distinguish the rows better. All models on one gray line have the same score, and lines further to the
-    upper left have better scores. The dashed line has the score of the best constant forecast. Hollow points
-    are models whose miscalibration is below its limit, as the miscalibration of a calibrated forecast is in
-    95 % of all cases.
+    upper left have better scores. The dashed line has the score of the best constant forecast. A point is
+    hollow if the miscalibration of the model is below its limit. The miscalibration of a calibrated forecast
+    is below this limit in 95 % of all cases.
 
-    Create it with `from_predictions` or `from_decompositions`.
+    Create the display with `from_predictions` or `from_decompositions`.
 
     Parameters
     ----------

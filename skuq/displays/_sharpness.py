@@ -38,8 +38,8 @@ class SharpnessDisplay(HistogramMixin, Display):
     smaller predicted standard deviations. The histogram does not show calibration, because it does not use
     observed values. A model that predicts one standard deviation for all rows has one bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. They are validated but not used; all displays have this argument.
+            Observed targets. The display checks them, but does not use them. All displays have this argument.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"

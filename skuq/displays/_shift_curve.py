@@ -40,7 +40,7 @@ class ShiftCurveDisplay(CurveMixin):
     standard deviation of the folds. With a `~skuq.evaluation.Tilt`, points are hollow if the effective number
     of rows is below 50 per fold.
 
-    Create it with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------

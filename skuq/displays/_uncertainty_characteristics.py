@@ -54,10 +54,10 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
     curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
     curve does not distinguish uncertain rows from other rows. A common factor of all bands does not change
-    the curve, so it does not depend on calibration. A ring marks the bands as predicted.
+    the curve, so the curve does not depend on calibration. A ring marks the predicted bands, without scaling.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
-    axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -333,9 +333,9 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             "std" means the mean plus or minus one standard deviation. A number means the central interval of
             this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
-            "scale" multiplies the bands by a factor k; "bias" adds a number b to them.
+            "scale" multiplies the bands by a factor k; "bias" adds a number b to the bands.
         zero_band : {"keep", "min"}, default="keep"
-            "keep" leaves bands of width 0 unchanged for each factor; "min" makes them as wide as the
+            "keep" leaves bands of width 0 unchanged for each factor; "min" makes these bands as wide as the
             narrowest other band.
         unit : str, default=None
             Unit of the target, for the axes.

@@ -63,12 +63,13 @@ def conditional_coverage_estimate(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> ConditionalCoverageEstimate:
-    r"""Return the coverage at each row, estimated by a classifier, and its distance from nominal.
+    r"""Return the coverage at each row, estimated by a classifier, and the conditional coverage error.
 
-    A classifier learns from X whether an interval contains its target. It is trained on all folds except one
-    and predicts the rows of the remaining fold. The conditional coverage error is the excess risk of the
-    nominal coverage over these predictions. The function also returns the standard error. It divides the
-    error into the part of rows with too high coverage and the part of rows with too low coverage.
+    A classifier learns from X whether an interval contains its target. The classifier is trained on all folds
+    except one and predicts the rows of the remaining fold. The conditional coverage error is the loss of the
+    nominal coverage minus the loss of these predictions. The function also returns the standard error of this
+    error. One part of the error is from rows with too high coverage, the other part is from rows with too low
+    coverage.
 
     Parameters
     ----------
@@ -80,14 +81,14 @@ def conditional_coverage_estimate(
         Numeric features of each row on which the coverage may depend. They need not be features of the model.
         NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. The classifier must take weights. A row and its repetitions are in
-        one fold.
+        Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
+        in the same fold.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
         Any classifier with ``predict_proba``, cloned for each fold. None means a
-        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
-        which overfits less than the default parameters.
+        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
+        These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
@@ -129,9 +130,10 @@ def conditional_coverage_estimate(
     If h is the true conditional coverage p, the two errors estimate the means of :math:`(p - c)^2` and
     :math:`|p - c|`. For any other h, the errors are smaller in expectation. ``over_coverage`` is the error
     with :math:`\max(h, c)` instead of h, and ``under_coverage`` is the error with :math:`\min(h, c)`. The
-    standard error is the standard error of the mean of the n terms. It does not include the variation between
-    different choices of folds. If all training labels of a fold are equal, h is this label. The cost is one
-    fit of the classifier per fold, about 0.3 s for all folds with 2000 rows and one feature.
+    standard error is computed from the n terms of the sum, without the variation between different choices of
+    folds. If the intervals contain all training targets of a fold, h is 1; if the intervals contain none of
+    them, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for all folds with 2000 rows and
+    one feature.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Expected losses of actions under a predictive distribution, and the actions with the smallest."""
+"""Expected losses of actions under a predictive distribution, and actions of minimum expected loss."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def expected_loss(
 ) -> FloatArray:
     r"""Return the expected loss of an action in each row, without observed targets.
 
-    The smaller the better. The function answers two questions. Before the outcome is known, it gives the cost
-    of a decision according to the forecast. In production, it estimates the error of a model before the
-    labels arrive. The estimate is only as good as the distribution, see Notes.
+    The smaller the better. The function answers two questions. Before the outcome is known, the function
+    gives the expected cost of a decision. In production, the function estimates the error of a model before
+    the labels arrive. The estimate is valid only if the distribution is right (see Notes).
 
     Parameters
     ----------
@@ -52,29 +52,30 @@ def expected_loss(
 
         - "absolute": ``|y - a|``.
         - "squared": ``(y - a) ** 2``.
-        - "pinball": ``(y - a) * (level - (y < a))``. With the costs u per unit that is too little and o per
-          unit that is too much, the level is ``u / (u + o)``, and the cost is ``u + o`` times the loss.
+        - "pinball": ``(y - a) * (level - (y < a))``. If each missing unit costs u and each surplus unit costs
+          o, the level is ``u / (u + o)``. The cost is then ``u + o`` times the loss.
         - "interval": interval score of the bounds ``a[:, 0]`` and ``a[:, 1]``, as in
           `skuq.metrics.interval_score_loss`.
         - "crps": CRPS of the forecast, which has no action.
         - a function ``loss(action, y)`` of two arrays of shape (n,), one entry per row of `dist`, that
-          returns an array of shape (n,). It is called with many outcomes of each row.
+          returns an array of shape (n,). The function is called with many outcomes of each row.
     action : float or array-like of shape (n,) or (n, 2), default=None
-        Action in each row, such as the model's point prediction, or the bounds of intervals. None takes the
-        action of `optimal_action`.
+        Action in each row, such as the model's point prediction, or the bounds of intervals. None means the
+        result of `optimal_action`.
     level : float or array-like of shape (n,), default=None
         Level of the pinball loss, strictly between 0 and 1; one number, or one per row. Only for "pinball".
     coverage : float, default=None
         Nominal coverage of the interval loss, strictly between 0 and 1. None means 0.9. Only for "interval".
     breaks : array-like of shape (k,), default=None
-        Outcomes at which a function has a kink or jump, such as a threshold. A kink or jump at the action is
-        always allowed. Only for functions.
+        Outcomes at which a function has a kink or jump, such as a threshold. A kink or jump at the action
+        need not be listed. Only for functions.
 
     Returns
     -------
     loss : ndarray of shape (n,)
-        Expected loss of each row, in the units of the loss: of y for "absolute", "pinball", "interval" and
-        "crps". Infinite if the required moment is infinite, or if an action is infinite.
+        Expected loss of each row, in the units of the loss. These are the units of y for "absolute",
+        "pinball", "interval" and "crps". Infinite if the required moment is infinite, or if an action is
+        infinite.
 
     Raises
     ------
@@ -89,24 +90,25 @@ def expected_loss(
 
     Notes
     -----
-    The named losses are exact up to rounding for families with a closed form, and up to the quadrature of
-    the CRPS for others. With :math:`d(a) = E|Y - a|` and the mean :math:`\mu`,
+    For families with a closed form, the expected values of the named losses are exact up to rounding. For
+    other families, they contain the quadrature error of the CRPS. With :math:`d(a) = E|Y - a|` and the mean
+    :math:`\mu`,
 
     .. math:: E \rho_\tau(Y - a) = \frac{d(a)}2 + \left(\tau - \frac12\right) (\mu - a), \qquad
        E (Y - a)^2 = \sigma^2 + (\mu - a)^2, \qquad
        E\,\mathrm{CRPS}(F, Y) = d(a) - \mathrm{CRPS}(F, a).
 
-    The last expression has the same value for each a. A function is integrated over the levels, with some 250
-    calls of the function per component of a mixture. A jump outside `breaks` has an error of up to a few
-    percent of the jump.
+    The last expression does not depend on a. A function is integrated over the levels, with about 250 calls
+    of the function per component of a mixture. A jump that is missing in `breaks` causes an error of up to a
+    few percent of the jump.
 
-    **Validity.** The estimate equals the mean loss on new rows if the distributions are right given X. It
-    fails in two cases, and neither is visible without labels:
+    **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
+    X are right. The estimate fails in two cases, which cannot be detected without labels:
 
-    - *Drift of the concept*: the targets change given X. The forecast does not know it, so the estimate stays
-      constant.
-    - *Calibration only on average*: the model is calibrated on the training rows, but not for each X. Under a
-      shift of X, the estimate misses the change of the noise.
+    - *Concept drift*: the distribution of the targets given X changes. The forecast stays the same, so the
+      estimate stays the same.
+    - *Calibration only on average*: the model is calibrated on the training rows, but not for each X. If the
+      distribution of X shifts, the error may change in a way that the estimate does not show.
 
     Report the estimate together with `~skuq.monitoring.calibration_drift` on the rows that have labels.
 
@@ -180,8 +182,8 @@ def optimal_action(
     """Return the action with the smallest expected loss in each row.
 
     The function turns a forecast into a decision, such as the stock of a shop or the strength that a producer
-    guarantees. Compare two forecasts by the *observed* cost of their actions, because the expected cost of a
-    forecast that is too sharp is below its observed cost.
+    guarantees. Compare two forecasts by the *observed* cost of their actions, because the expected cost is
+    below the observed cost if a forecast is too sharp.
 
     Parameters
     ----------
@@ -203,7 +205,7 @@ def optimal_action(
     Returns
     -------
     action : ndarray of shape (n,), or (n, 2) for "interval"
-        Optimal action of each row. If several actions are optimal, one of them.
+        Optimal action of each row. If several actions are optimal, the result is one of these actions.
 
     Raises
     ------
@@ -217,11 +219,12 @@ def optimal_action(
 
     Notes
     -----
-    The search for the optimal action of a function evaluates the expected loss at 65 quantiles between the
-    levels 0.0005 and 0.9995, continues beyond them while the loss falls, and ends with a golden-section
-    search. The error is at most 0.001 standard deviations if the expected loss has one minimum. Of several
-    minima, a minimum narrower than the distance of two quantiles can be missed. The cost is some 100
-    evaluations of `expected_loss`, and at most 20 million outcomes are kept in memory.
+    For a function, the search first evaluates the expected loss at 65 quantiles between the levels 0.0005 and
+    0.9995. The search continues beyond these quantiles while the loss decreases, and ends with a
+    golden-section search. If the expected loss has one minimum, the error of the action is at most 0.001
+    standard deviations. If there are several minima, the search can miss a minimum that is narrower than the
+    distance between two quantiles. The cost is about 100 evaluations of `expected_loss`. At most 20 million
+    outcomes are kept in memory.
 
     References
     ----------
@@ -278,7 +281,7 @@ def _best_of(actions: ArrayLike, dist: Distribution, loss: Loss, **options: Any)
 
 
 class _Expected:
-    """Expected loss of a function, as a function of the action."""
+    """Expected value of a user's loss function, as a function of the action."""
 
     def __init__(self, dist: Distribution, loss: LossFunction, breaks: ArrayLike | None) -> None:
         self.n, self.loss = len(dist), loss

@@ -29,10 +29,10 @@ def relative_economic_value(
 ) -> pd.DataFrame:
     r"""Return the value of a forecast for decisions to act against an event, by the ratio of cost to loss.
 
-    The larger the better, maximum is one. A user may act before the outcome is known, which has a cost. If
-    the user does not act and the event happens, there is a loss. The user acts if the predicted probability
-    of the event is at least the ratio of cost to loss. The value is 0 for a user who knows only the
-    frequency of the event, and 1 for a user who knows the outcomes.
+    The larger the better, maximum is one. A user decides whether to act before the outcome is known. Acting
+    has a cost. If the user does not act and the event happens, there is a loss. The user acts if the
+    predicted probability of the event is at least the ratio of cost to loss. The value is 0 for a user who
+    knows only the frequency of the event, and 1 for a user who knows the outcomes.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ def relative_economic_value(
     threshold : float
         Threshold of the event, in the units of y.
     event : {"above", "below"}, default="above"
-        Whether the event is a target above the threshold, or a target at or below it.
+        Whether the event is a target above the threshold ("above"), or a target of at most the threshold
+        ("below").
     ratios : float or array-like of shape (k,), default=None
         Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
         0.01, 0.02, ..., 0.99.
@@ -55,11 +56,11 @@ def relative_economic_value(
     table : DataFrame of k rows
         Indexed by the ratio of cost to loss. Expenses are means per row, in units of the loss.
 
-        - `value`: relative economic value, at most 1. A forecast with a negative value is worse than the
-          frequency.
-        - `expense`: observed expense of the decisions by the forecast.
+        - `value`: relative economic value, at most 1. If the value is negative, decisions based on the
+          forecast are more expensive than decisions based on the frequency of the event.
+        - `expense`: observed expense of decisions based on the forecast.
         - `frequency_expense`: observed expense of always or never acting, whichever is smaller.
-        - `perfect_expense`: expense of acting exactly at the events.
+        - `perfect_expense`: expense of acting in exactly the rows with an event.
         - `acting`: share of rows with an action.
 
     Raises
@@ -78,10 +79,10 @@ def relative_economic_value(
 
     .. math:: V(a) = \frac{\min(a, c) - E(a)}{\min(a, c) - a c}
 
-    The threshold of the probability is a, not 1/2. A forecast that is not calibrated acts too often or too
-    rarely, so its value may be negative for some ratios. The value is largest near a = c. The reference knows
-    the frequency of the event in these rows, so that the value is slightly pessimistic for few rows. If two
-    forecasts are compared, compare the `expense` at the ratio of the user.
+    The user acts if the predicted probability is at least a, not at least 1/2. With a forecast that is not
+    calibrated, the user acts too often or too rarely, so the value may be negative for some ratios. The value
+    is largest near a = c. The reference knows the frequency of the event in these rows, so the value is
+    slightly too low for few rows. To compare two forecasts, use the `expense` at the ratio of the user.
 
     References
     ----------

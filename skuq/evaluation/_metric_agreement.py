@@ -74,7 +74,7 @@ def metric_agreement(
     n_permutations: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> MetricAgreement:
-    r"""Return rank correlations between metrics, which show whether they order models or data sets alike.
+    r"""Return rank correlations between metrics, which show whether metrics rank models or data sets alike.
 
     The result has Kendall's tau for each pair of metrics, with a permutation test. Every metric is oriented
     such that larger ranks are better. A tau of 1 means the same order from worst to best, and a tau of -1
@@ -93,8 +93,8 @@ def metric_agreement(
         whose direction is known from the report, or from a column name that is an abbreviation of a metric of
         skuq, such as "crps".
     n_permutations : int, default=1000
-        Number of random permutations. If the number of possible permutations is not larger, all of them are
-        evaluated.
+        Number of random permutations. If the number of possible permutations is not larger, all possible
+        permutations are evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 

@@ -127,8 +127,7 @@ class RowsOfClasses(Rows):
 class Evaluation:
     """Metric of one forecast for any weights of its rows.
 
-    An option that is a forecast of all rows, such as a reference, is reduced to these rows by
-    `picked_options`.
+    If an option is a forecast of all rows, such as a reference, `picked_options` selects these rows.
     """
 
     def __init__(
@@ -406,7 +405,7 @@ class RowWeights:
 
 
 def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
-    """Yield how many repetitions of each row the models swap, with probability 1/2 each, shape (b, n).
+    """Yield the number of swapped repetitions of each row, with probability 1/2 each, shape (b, n).
 
     The fractional part of a weight is swapped as one repetition.
     """

@@ -45,16 +45,16 @@ class Tilt:
     """Covariate shift by weights that grow exponentially along a direction of the features.
 
     The shift makes rows with large values along the direction more frequent. The distribution of the targets
-    given the features stays the same. Row i has the weight ``exp(severity * z_i)``, in which z is a column or
-    a weighted sum of columns. The weight is proportional to the density ratio of shifted and unshifted rows.
+    given the features stays the same. Row i has the weight ``exp(severity * z_i)``, where z is a column or a
+    weighted sum of columns. The weight is proportional to the density ratio of shifted and unshifted rows.
     Rows are weighted and not resampled.
 
     Parameters
     ----------
     direction : int, str or array-like of shape (n_features,)
-        Position or name of a column, or a coefficient for each column, whose weighted sum is z. If z is
-        normal with variance 1, its mean is shifted by `severity`. Standardize z if its variance is not 1, or
-        divide the severities by its standard deviation.
+        Position or name of the column z, or one coefficient per column if z is a weighted sum. If z is normal
+        with variance 1, the shift increases the mean of z by `severity`. Standardize z if its variance is not
+        1, or divide the severities by its standard deviation.
 
     See Also
     --------
@@ -139,9 +139,9 @@ def shift_curve(
 ) -> dict[str, FloatArray]:
     """Score a model on test rows with shifts of increasing severity.
 
-    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether they
-    become wider. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
-    shift instead of a parameter. It supports regressors and classifiers with any scorers.
+    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether their
+    size increases. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
+    shift instead of a parameter. The function supports regressors and classifiers with any scorers.
 
     Parameters
     ----------

@@ -64,7 +64,8 @@ class PermutationTest:
     difference : float
         Metric of the first model minus the metric of the second model.
     p_value : float
-        Probability that the difference between equally good models is at least as large as the observed one.
+        Probability that the difference between equally good models is at least as large as the observed
+        difference.
     values : tuple of float
         Metric of each model.
     n_permutations : int
@@ -126,7 +127,7 @@ def bootstrap_interval(
         Number of resamples.
     method : {"bca", "percentile", "basic"}, default="bca"
         "bca" is the bias-corrected and accelerated interval. "percentile" uses quantiles of the resamples.
-        "basic" uses these quantiles, mirrored at the value.
+        "basic" reflects these quantiles about the metric of all rows.
     random_state : int, RandomState or None, default=None
         Controls the resamples. Pass an int for reproducible output across calls.
 
@@ -145,10 +146,10 @@ def bootstrap_interval(
 
     .. math:: \Phi\Bigl(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Bigr)
 
-    with :math:`z_0` from the share of resamples below the value. The acceleration a comes from values with
-    rows left out. Metrics that are a function of means per row leave out every row in turn. Metrics of the
-    calibration curve and all other metrics leave out at most 200 random blocks. Metrics that draw random
-    numbers have an acceleration of 0.
+    with :math:`z_0` from the share of resamples below the value. The acceleration a is computed from values
+    of the metric without some of the rows. If the metric is a function of means per row, each row is left out
+    in turn. For metrics of the calibration curve and for all other metrics, at most 200 random blocks of rows
+    are left out. For metrics that draw random numbers, the acceleration is 0.
 
     Resamples contain repeated rows, which increase calibration errors. The BCa interval corrects this bias,
     but "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap
@@ -161,9 +162,10 @@ def bootstrap_interval(
     standard error from 1000 resamples has a relative uncertainty of 2 %. For metrics of the calibration curve
     and forecasts with a density, the function draws the multinomial counts of targets between the levels.
 
-    Functions of means per row cost one pass over the rows, and per resample one product with the weights of
-    rows or groups. Counts cost one draw per resample. Other metrics cost one evaluation per resample. The
-    memory is O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k).
+    A metric that is a function of means per row needs one pass over the rows. Each resample then needs one
+    product with the weights of rows or groups. With multinomial counts, each resample needs one draw. Other
+    metrics need one evaluation per resample. The memory is O(n). For forecasts with atoms, the calibration
+    curve at k levels needs up to O(n k) memory.
 
     References
     ----------
@@ -261,14 +263,16 @@ def paired_permutation_test(
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
     n_permutations : int, default=1000
-        Number of random swaps. If the number of possible swaps is not larger, all of them are evaluated.
+        Number of random swaps. If the number of possible swaps is not larger, all possible swaps are
+        evaluated.
     random_state : int, RandomState or None, default=None
         Controls the swaps. Pass an int for reproducible output across calls.
 
     Returns
     -------
     test : PermutationTest
-        Difference and p-value. The p-value is at least ``1 / (n_permutations + 1)`` unless exact.
+        Difference and p-value. The p-value is at least ``1 / (n_permutations + 1)``, unless all possible
+        swaps are evaluated.
 
     See Also
     --------
@@ -279,9 +283,9 @@ def paired_permutation_test(
     .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
 
     Differences equal to the observed difference are counted, so that the test is valid for discrete metrics.
-    The package UQ360 does not count them. If the metric is a function of means per row, a swap changes the
-    sign of differences per row and costs O(n). Other metrics cost two evaluations per swap. The memory is
-    O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k).
+    The package UQ360 does not count such differences. If the metric is a function of means per row, a swap
+    changes the signs of differences per row, in O(n) time. Other metrics need two evaluations per swap. The
+    memory is O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k) memory.
 
     References
     ----------
@@ -332,7 +336,7 @@ def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
 
 
 def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> FloatArray:
-    """Return metric a - metric b for b swaps of the repetitions of each row."""
+    """Return the metric of model a minus the metric of model b, for each swap of the repetitions of rows."""
     weight, rows = a.rows.repetitions, a.rows
     if a.columns is not None and b.columns is not None:
         moved = swap @ (b.columns - a.columns)

@@ -70,9 +70,10 @@ def adversarial_group_calibration_curve(
     r"""Return the calibration error of the worst random group of rows for each group size.
 
     The curve shows whether a forecast is also calibrated in subsets of the rows. The right end of the curve
-    is the average calibration error of all rows. A steep rise to the left, compared with another model's
-    curve, shows miscalibration that the average hides. Even for a perfect forecast, the maximum over random
-    groups is larger with more groups and with smaller groups. Compare the curves of several models.
+    is the calibration error over all rows. If the curve rises more steeply to the left than the curve of
+    another model, some subsets are miscalibrated. Even for a perfect forecast, the maximum over random groups
+    increases with the number of groups and is larger for smaller groups. Therefore, compare the curves of
+    several models.
 
     Parameters
     ----------
@@ -90,11 +91,13 @@ def adversarial_group_calibration_curve(
         Probabilities in [0, 1] at which the calibration of each group is measured, as in
         `mean_absolute_calibration_error`.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, or inside central intervals (as Uncertainty Toolbox does).
+        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
+        central intervals (as in Uncertainty Toolbox).
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Number of groups per trial, of which the worst group is used. Uncertainty Toolbox draws 10 groups.
+        Number of groups per trial. Each trial uses the error of its worst group. Uncertainty Toolbox draws 10
+        groups.
     n_trials : int, default=10
         Number of trials.
     min_group_size : int, default=2
@@ -108,10 +111,10 @@ def adversarial_group_calibration_curve(
     Returns
     -------
     curve : AdversarialGroupCalibrationCurve
-        ``fractions`` holds the group sizes, shape (k,). ``worst`` holds the error of the worst group in
-        each trial, shape (k, n_trials). The mean of ``worst`` over the trials is the curve of [1]_. Its
-        standard error is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. The ``score_stderr`` of
-        Uncertainty Toolbox is the standard deviation itself.
+        ``fractions`` holds the group sizes, shape (k,). ``worst`` holds the error of the worst group in each
+        trial, shape (k, n_trials). The mean of ``worst`` over the trials is the curve of [1]_. The standard
+        error of the curve is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. The ``score_stderr`` of
+        Uncertainty Toolbox is the standard deviation, without the division.
 
     See Also
     --------
@@ -119,10 +122,10 @@ def adversarial_group_calibration_curve(
 
     Notes
     -----
-    The error of a group depends only on the number of its rows that each level is the first to cover. In a
-    random group, these numbers have a multivariate hypergeometric distribution, or, with replacement, a
-    multinomial distribution. After one pass over the rows, each group therefore requires one draw of k + 1
-    numbers for k levels. Its cost does not depend on n.
+    The k levels divide [0, 1] into k + 1 segments. The error of a group depends only on the number of its
+    rows with a PIT in each segment. In a random group, these counts have a multivariate hypergeometric
+    distribution, or a multinomial distribution with replacement. After one pass over all rows, each group
+    therefore requires one draw of k + 1 counts. The cost of this draw does not depend on n.
 
     References
     ----------
@@ -252,7 +255,7 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return how many rows each of k levels is the first to cover, and how many rows no level covers."""
+    """Return the number of rows that each of k levels is the first to cover, and the number never covered."""
     # Running sums are rounded instead of their differences, so that the total is exact.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
@@ -261,7 +264,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return how many rows of random groups each level is the first to cover, shape (trials, groups, k)."""
+    """Return the counts of `level_counts` for random groups of rows, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The time of "count" grows with the number of rows, the time of "marginals" with
@@ -309,11 +312,11 @@ def adversarial_group_calibration_error(
 ) -> float:
     r"""Return the mean calibration error of the worst of many random groups of rows.
 
-    The smaller the better, minimum is zero. The error is one point of `adversarial_group_calibration_curve`
-    and shows whether a forecast is also calibrated in subsets of the rows. The maximum over random groups is
-    larger with more groups and with smaller groups. Compare only values with the same options. The metric is
-    not proper: a forecast that ignores X is also calibrated in random groups, and its value is better than
-    the value of a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error shows whether a forecast is also calibrated in subsets
+    of the rows. It is one point of `adversarial_group_calibration_curve`. The maximum over random groups
+    increases with the number of groups and is larger for smaller groups. Therefore, compare only values with
+    the same options. The metric is not proper: a forecast that ignores X can have a better value than a
+    useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -328,11 +331,12 @@ def adversarial_group_calibration_error(
     levels : int or array-like, default=99
         Probabilities in [0, 1] at which the calibration of each group is measured.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles or inside central intervals.
+        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
+        central intervals.
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Number of groups per trial, of which the worst group is used.
+        Number of groups per trial. Each trial uses the error of its worst group.
     n_trials : int, default=10
         Number of trials. The error is the mean over the trials.
     min_group_size : int, default=2

@@ -59,8 +59,8 @@ def regression_calibration_curve(
 
     The curve of a calibrated forecast is the diagonal. With ``kind="quantile"``, a curve above the diagonal
     means that quantiles are too high. With ``kind="interval"``, a curve above the diagonal means
-    underconfidence, and a curve below it means overconfidence. `mean_absolute_calibration_error` is the mean
-    distance from the diagonal.
+    underconfidence, and a curve below the diagonal means overconfidence. `mean_absolute_calibration_error` is
+    the mean distance from the diagonal.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p: targets that are not above the quantile at level p, or targets inside the
-        central interval of coverage p.
+        Definition of the observed share at level p: the share of targets that are not above the quantile at
+        level p, or the share of targets inside the central interval of coverage p.
 
     Returns
     -------
@@ -91,11 +91,11 @@ def regression_calibration_curve(
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
     An atom is a value of positive probability. The weight of a target on an atom is distributed evenly over
-    the levels from :math:`F(y-)` to :math:`F(y)`. This is the expectation of the randomized PIT [3]_, with
-    which the curve of an exact forecast is the diagonal. A target counts as being on an atom if the two
-    differ only by the rounding of single precision.
+    the levels from :math:`F(y-)` to :math:`F(y)`. The resulting curve is the expected curve of the randomized
+    PIT [3]_. For the true distribution, this curve is the diagonal. A target is on an atom if its difference
+    from the atom is at most the rounding error of single precision.
 
-    The time is O(n) for up to some hundreds of levels and O(n log k) for more levels, the memory is O(n).
+    The time is O(n) for up to a few hundred levels and O(n log k) for more levels. The memory is O(n).
     Distributions with atoms need up to O(n k) time and memory.
 
     References
@@ -124,10 +124,10 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` of the calibration curve metrics with the same defaults.
+    """Return the function ``rows`` that calibration curve metrics with these defaults share.
 
-    Metrics with the same defaults share the function, and therefore the accumulated statistics. The function
-    accepts the options of each of these metrics and uses only `levels` and `kind`.
+    Metrics that share the function also share the accumulated statistics. The function accepts the options of
+    each of these metrics and uses only `levels` and `kind`.
     """
 
     def rows(
@@ -149,7 +149,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return fields of the record of a metric that is a function of the calibration curve.
+    """Return the fields of the record of a metric that depends only on the calibration curve.
 
     ``error(levels, observed, **options)`` takes curves of shape (..., k), and
     ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,
@@ -227,13 +227,13 @@ def mean_absolute_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Return the mean absolute calibration error (MACE, ECE), the mean distance from the diagonal.
+    r"""Return the mean absolute calibration error (MACE, ECE), the mean gap of the calibration curve.
 
-    The smaller the better, minimum is zero. The error measures the distance of the calibration curve from the
-    diagonal, so it shows whether nominal probabilities equal observed shares on average. The error does not
-    describe individual rows, and it is not proper: a forecast that ignores X and predicts the distribution of
-    all targets is calibrated on average, and its value is better than the value of a useful, slightly
-    miscalibrated model (see the example). Report `sharpness` with it, and select by `crps_loss`.
+    The smaller the better, minimum is zero. The calibration curve is the observed share of targets at each
+    nominal level. The error is the mean distance of this curve from the diagonal, on which observed shares
+    equal nominal levels. The error does not describe individual rows. The metric is not proper: a forecast
+    that ignores X can have a better value than a useful, slightly miscalibrated model (see the example).
+    Report `sharpness` with this error, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def mean_absolute_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01,
         ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, which reflect bias (as in [1]_), or the shares inside central
-        intervals, which reflect only width.
+        Whether levels are compared with the shares of targets below quantiles (as in [1]_), or with the
+        shares inside central intervals. The shares inside central intervals can hide a bias.
 
     Returns
     -------
@@ -316,11 +316,10 @@ def root_mean_squared_calibration_error(
 ) -> float:
     r"""Return the root mean squared calibration error (RMSCE).
 
-    The smaller the better, minimum is zero. The error is the root mean square distance of the calibration
-    curve from the diagonal. Large gaps at a few levels have more influence than in
-    `mean_absolute_calibration_error`. The metric is not proper: a forecast that ignores X and predicts the
-    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
-    slightly miscalibrated model (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error is the root mean square distance between observed
+    shares and nominal levels. Large gaps at a few levels have more influence than in
+    `mean_absolute_calibration_error`. The metric is not proper: a forecast that ignores X can have a better
+    value than a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -334,8 +333,8 @@ def root_mean_squared_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). Uncertainty Toolbox
         uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles (eq. 13 of [2]_), which reflect bias, or the shares inside central
-        intervals, which reflect only width.
+        Whether levels are compared with the shares of targets below quantiles (eq. 13 of [2]_), or with the
+        shares inside central intervals. The shares inside central intervals can hide a bias.
 
     Returns
     -------
@@ -349,8 +348,8 @@ def root_mean_squared_calibration_error(
 
     See Also
     --------
-    mean_absolute_calibration_error : Weighs large and small gaps equally.
-    calibration_score_loss : The sum of the squared distances.
+    mean_absolute_calibration_error : The mean distance, in which large gaps have less influence.
+    calibration_score_loss : The sum of the squared distances over the levels.
 
     Notes
     -----

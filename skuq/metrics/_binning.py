@@ -70,7 +70,7 @@ class Bins:
         return total[:, :-1]
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        """Return the weight of the rows with each of k values of ``place`` in each bin, shape (n_bins, k)."""
+        """Return the weight of the rows per bin and value of ``place``, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
         for rows in self._blocks():
@@ -233,7 +233,7 @@ class CumulativeWeight:
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first index at which a condition is true, or n; each searched slice is 4 times as long."""
+    """Return the first index at which a condition is true, or n, from a search of growing slices."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))

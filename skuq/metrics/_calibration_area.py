@@ -153,10 +153,10 @@ def miscalibration_area(
     r"""Return the exact area between the calibration curve and the diagonal.
 
     The smaller the better, minimum is zero. The area is the limit of `mean_absolute_calibration_error` for
-    many levels, without a choice of levels. For quantiles, it is the Wasserstein-1 distance between the PIT
-    values and the uniform distribution. The metric is not proper: a forecast that ignores X and predicts the
-    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
-    slightly miscalibrated model (see the example). Select by `crps_loss`.
+    many equally spaced levels, so no levels have to be chosen. With ``kind="quantile"``, the area is the
+    Wasserstein-1 distance between the PIT values and the uniform distribution. The metric is not proper: a
+    forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
+    example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -167,12 +167,12 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Use the shares below quantiles, which reflect bias, or the shares inside central intervals, which
-        reflect only width.
+        Whether the curve shows the shares of targets below quantiles, or the shares inside central intervals.
+        The shares inside central intervals can hide a bias.
     levels : int or array-like of shape (k,), default=None
-        None computes the exact area under the step function. At least two increasing levels in [0, 1] give
-        straight lines between the points at these levels. Uncertainty Toolbox uses
-        ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        None computes the exact area between the step function and the diagonal. If levels are given, the
+        curve consists of straight lines between its points at these levels. At least two increasing levels in
+        [0, 1] are required. Uncertainty Toolbox uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
 
     Returns
     -------
@@ -192,8 +192,8 @@ def miscalibration_area(
     -----
     .. math:: \int_0^1 |\hat p(p) - p| dp, \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values. It costs one
-    cdf per row and one sort.
+    The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values. The cost is
+    one evaluation of the cdf per row and one sort.
 
     References
     ----------

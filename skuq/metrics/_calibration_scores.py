@@ -68,9 +68,8 @@ def calibration_score_loss(
 
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
-    metric is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated
-    on average, and its value is better than the value of a useful, slightly miscalibrated model (see the
-    example). Select by `crps_loss`.
+    metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
+    miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -84,18 +83,19 @@ def calibration_score_loss(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1,
         ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, or the shares inside central intervals.
+        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
+        central intervals.
     level_weights : array-like of shape (k,), default=None
         Weight of each level. None means 1.
     reduction : {"sum", "mean"}, default="sum"
-        Sum over levels (eq. 12 of [2]_), or mean. The code of [2]_ uses the mean with ``kind="interval"`` and
-        the levels 0, 0.2, ..., 1. The error at the levels 0 and 1 is always 0.
+        Sum over levels (eq. 12 of [2]_) or mean over levels. The code of [2]_ uses the mean with
+        ``kind="interval"`` and the levels 0, 0.2, ..., 1. The error at the levels 0 and 1 is always 0.
 
     Returns
     -------
     loss : float
-        In [0, k] for weights of 1. A calibrated forecast has an expected value of the sum of
-        ``p * (1 - p) / n`` over the levels.
+        In [0, k] for weights of 1. For a calibrated forecast, the expected sum over levels p is the sum of
+        ``p * (1 - p) / n``.
 
     Warns
     -----
@@ -104,14 +104,14 @@ def calibration_score_loss(
 
     See Also
     --------
-    root_mean_squared_calibration_error : The root of the mean.
+    root_mean_squared_calibration_error : The square root of the mean squared gap.
 
     Notes
     -----
     .. math:: \mathrm{CalS} = \sum_j w_j (p_j - \hat p(p_j))^2,
         \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    Cost and targets on atoms are as in `regression_calibration_curve`.
+    The cost and the treatment of targets on atoms are the same as in `regression_calibration_curve`.
 
     References
     ----------
@@ -170,11 +170,11 @@ def expected_coverage_probability_error(
 ) -> float:
     r"""Return the expected coverage probability error (ECPE) over many central intervals.
 
-    The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage,
-    equal to `mean_absolute_calibration_error` with ``kind="interval"``. It is insensitive to bias that is
-    balanced on both sides. The metric is not proper: a forecast that ignores X and predicts the distribution
-    of all targets is calibrated on average, and its value is better than the value of a useful, slightly
-    miscalibrated model (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage.
+    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not
+    distinguish targets above their interval from targets below it. The metric is not proper: a forecast that
+    ignores X can have a better value than a useful, slightly miscalibrated model (see the example). Select by
+    `crps_loss`.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def expected_coverage_probability_error(
     -----
     .. math:: \mathrm{ECPE} = \frac1m \sum_j |p_j - \mathrm{PICP}(p_j)|
 
-    Cost and targets on atoms are as in `regression_calibration_curve`.
+    The cost and the treatment of targets on atoms are the same as in `regression_calibration_curve`.
 
     References
     ----------

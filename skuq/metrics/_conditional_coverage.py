@@ -181,14 +181,14 @@ def conditional_coverage_error(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the conditional coverage error (ERT), the mean distance of the coverage at X from nominal.
+    r"""Return the conditional coverage error (ERT): the mean gap between coverage at X and nominal coverage.
 
-    The smaller the better, the minimum is zero in expectation. The coverage at X is estimated by a
-    classifier. The error shows whether the intervals have their nominal coverage everywhere in X, or whether
-    high coverage of some rows offsets low coverage of others. Its formula is the excess risk of the nominal
-    coverage over the out-of-fold predictions of the classifier. The error ignores width, so it is not proper:
-    if nine random rows in ten have infinite intervals and the tenth misses its target, the error is 0 (see
-    the example). Use its scorer for monitoring, and select by `crps_loss` or `interval_score_loss`.
+    The smaller the better, the minimum is zero in expectation. A classifier estimates the coverage at X. The
+    error shows whether the intervals have nominal coverage everywhere in X, or whether high coverage of some
+    rows offsets low coverage of others. The error is the loss of the nominal coverage minus the loss of the
+    out-of-fold predictions of the classifier. The metric is not proper, because it ignores width: if a random
+    90 % of the intervals are infinite and all others miss their targets, the error is 0 (see the example).
+    Use the scorer of this metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -200,14 +200,14 @@ def conditional_coverage_error(
         Numeric features of each row on which the coverage may depend. They need not be features of the model.
         NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. The classifier must take weights. A row and its repetitions are in
-        one fold.
+        Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
+        in the same fold.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
         Any classifier with ``predict_proba``, cloned for each fold. None means a
-        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf,
-        which overfits less than the default parameters.
+        `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
+        These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
@@ -220,8 +220,8 @@ def conditional_coverage_error(
     Returns
     -------
     error : float
-        At most ``max(coverage, 1 - coverage) ** 2``, or without the square for "l1". If the coverage is
-        nominal everywhere, the error is about 0. It may be slightly negative.
+        At most ``max(coverage, 1 - coverage) ** 2`` for "l2", and at most ``max(coverage, 1 - coverage)`` for
+        "l1". If the coverage is nominal everywhere, the error is about 0 and may be slightly negative.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def conditional_coverage_error(
 
     See Also
     --------
-    skuq.evaluation.conditional_coverage_estimate : The error, its parts and the coverage at each row.
+    skuq.evaluation.conditional_coverage_estimate : The error, its two parts and the coverage at each row.
     conditional_coverage : Coverage in given groups or bins.
     worst_slab_coverage : Coverage in the worst part of the rows along one direction.
 

@@ -20,7 +20,7 @@ NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of one class, or of the most probable class, and whether it is observed."""
+    """Return the probability of one class or of the most probable class, and the indicator of this class."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
     # rows may sum to slightly more than 1
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)
@@ -120,20 +120,20 @@ def expected_calibration_error(
     r"""Return the expected calibration error (ECE) of class probabilities.
 
     The smaller the better, minimum is zero. The error is the mean distance between the predicted
-    probabilities and the observed shares in bins. If a classifier predicts a class with a probability of 0.8,
-    it should be right in 80 % of the rows. The error of a perfect forecast is positive and larger on fewer
-    rows: with ten classes and 15 bins, it is about 0.08 at 200 rows and 0.01 at 10 000. Compare the error
-    with the value of a calibrated forecast, which `uncertainty_report` shows, or use ``norm="debiased"``. The
-    error ignores how well the probabilities distinguish the classes, so it is not proper: a forecast of the
-    class shares for every row has an error near 0 (see the example). Select by the log loss or the Brier
-    score.
+    probabilities and the observed shares in bins. Of the rows with a predicted probability of 0.8, 80 %
+    should have the predicted class. Even a perfect forecast has a positive error, which is larger for fewer
+    rows: with ten classes and 15 bins, the error is about 0.08 for 200 rows and 0.01 for 10 000 rows. Compare
+    the error with the value of a calibrated forecast, which `uncertainty_report` shows, or use
+    ``norm="debiased"``. The metric is not proper, because it ignores how well the probabilities distinguish
+    the classes: if the forecast of every row is the overall share of each class, the error is near 0 (see the
+    example). Select by the log loss or the Brier score.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -143,13 +143,14 @@ def expected_calibration_error(
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count in part in each of them.
+        "quantile", a row on the edge of two bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
         forecast is about 0 at any number of rows.
     classwise : bool, default=False
-        Whether to average the errors of all classes, instead of the error of the most probable class.
+        Whether to average the errors of all classes. If False, the error is computed for the most probable
+        class of each row.
 
     Returns
     -------
@@ -176,7 +177,8 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability and the share of hits in each bin. The debiased squared error is
+    with the mean probability :math:`\bar p_b` and the share of hits :math:`\bar h_b` in bin b. The debiased
+    squared error is
 
     .. math::
 
@@ -232,28 +234,28 @@ def class_reliability_table(
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
     The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table is for the most probable class of each row, or for one class. There may be
-    any number of classes.
+    summarizes the table. The table describes the most probable class of each row, or one chosen class. The
+    classifier may have any number of classes.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels has a probability of 0.
     of_class : object, default=None
-        Label of the class to compare. None compares the probability of the most probable class with the
-        share of rows in which it is the observed class.
+        Label of the class to compare. None compares the probability of the most probable class with the share
+        of rows in which this class is observed.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count in part in each of them. Empty bins are left out.
+        "quantile", a row on the edge of two bins may count partly in both bins. Empty bins are left out.
 
     Returns
     -------

@@ -28,7 +28,7 @@ class RowGroups(NamedTuple):
 
 
 def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-    """Return the merging of a metric of standard deviations and errors, computed with one row per group."""
+    """Return the `Merging` of a metric of standard deviations and errors; it uses one row per group."""
 
     def value(groups: RowGroups, **options: Any) -> float:
         dist = Normal(np.zeros_like(groups.std), groups.std)
@@ -103,10 +103,10 @@ def expected_normalized_calibration_error(
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
     bin, the error is the difference between the root mean squared error and the root mean predicted variance,
-    relative to the root mean predicted variance. ENCE applies to every family with mean and standard
-    deviation. The metric is not proper: a forecast that ignores X, with constant mean and sigma, is
-    calibrated, and its value is better than the value of a useful, slightly miscalibrated model (see the
-    example). Use the metric as a constraint (`skuq.model_selection.refit_best`), and select by `crps_loss`.
+    relative to the root mean predicted variance. ENCE is defined for every distribution with a finite mean
+    and standard deviation. The metric is not proper: a forecast that ignores X can have a better value than a
+    useful, slightly miscalibrated model (see the example). Use the metric as a constraint
+    (`skuq.model_selection.refit_best`), and select by `crps_loss`.
 
     Parameters
     ----------
@@ -119,20 +119,20 @@ def expected_normalized_calibration_error(
     n_bins : int, default=10
         Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight as in [1]_, or bins of equal width from the smallest to the largest sigma
-        as in the package netcal, without empty bins. If rows of equal sigma lie on the edge of two bins of
-        equal weight, each of these rows counts in part in both bins, so that the order of rows has no effect.
-        Sigmas that agree to nine digits count as equal. A constant sigma gives one bin. The default is not
-        the default of `uncertainty_calibration_error`, because the papers differ. Levi et al. [1]_ average
-        the relative gaps of the bins with equal weights, so each bin needs enough rows. Laves et al. (2020)
-        divide the range of the predicted uncertainty into bins of equal width.
+        "quantile" makes bins of equal total weight as in [1]_. If rows of equal sigma lie on the edge of two
+        such bins, each of these rows counts partly in both bins. The order of the rows therefore has no
+        effect. "uniform" makes bins of equal width from the smallest to the largest sigma, as in the package
+        netcal, and ignores empty bins. Sigmas that agree to nine digits count as equal. If sigma is constant,
+        there is one bin. `uncertainty_calibration_error` has another default, because the papers differ. Levi
+        et al. [1]_ average the relative gaps of the bins with equal weights, so each bin needs enough rows.
+        Laves et al. (2020) divide the range of the predicted uncertainty into bins of equal width.
 
     Returns
     -------
     error : float
-        Non-negative. For a calibrated Gaussian forecast, the expected error is about
-        ``sqrt(n_bins / (pi * n))``, or more if sigmas differ widely inside a bin or bins of equal width hold
-        few rows. Infinite if a row with an error has a sigma of 0.
+        Non-negative. For a calibrated Gaussian forecast, the expected error is about ``sqrt(n_bins / (pi *
+        n))``, or more if sigmas differ widely inside a bin or if bins of equal width hold few rows. Infinite
+        if all sigmas in a bin are 0, but not all errors.
 
     Warns
     -----
@@ -147,8 +147,8 @@ def expected_normalized_calibration_error(
     -----
     .. math:: \mathrm{ENCE} = \frac1B \sum_{b} \frac{|\mathrm{RMV}(b) - \mathrm{RMSE}(b)|}{\mathrm{RMV}(b)}
 
-    with the mean :math:`\mathrm{RMV}(b)^2` of :math:`\sigma_i^2` and the mean :math:`\mathrm{RMSE}(b)^2` of
-    :math:`(y_i - \mu_i)^2` in bin b. The cost is one sort, O(n log n).
+    where :math:`\mathrm{RMV}(b)^2` is the mean of :math:`\sigma_i^2` in bin b, and :math:`\mathrm{RMSE}(b)^2`
+    is the mean of :math:`(y_i - \mu_i)^2` in bin b. The cost is one sort, O(n log n).
 
     References
     ----------
@@ -219,11 +219,11 @@ def uncertainty_calibration_error(
 ) -> float:
     r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
 
-    The smaller the better, minimum is zero. The gap of each bin is in squared units of y and weighted by its
-    number of rows, so bins of large variance and single large errors dominate.
-    `expected_normalized_calibration_error` is relative and weights all bins equally. The metric is not
-    proper: a forecast that ignores X is calibrated, and its value is better than the value of a useful,
-    slightly miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
+    The smaller the better, minimum is zero. The gap of each bin is weighted by the number of rows in the bin.
+    The gaps are in squared units of y, so bins with a large variance and single large errors dominate.
+    `expected_normalized_calibration_error` averages relative gaps, with equal weights of all bins. The metric
+    is not proper: a forecast that ignores X can have a better value than a useful, slightly miscalibrated
+    model (see the example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -236,14 +236,14 @@ def uncertainty_calibration_error(
     n_bins : int, default=10
         Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width over the range of the predicted uncertainty as in [1]_ and the package netcal, or
-        bins of equal total weight as in `expected_normalized_calibration_error`. A constant sigma gives one
-        bin. The defaults of the two metrics differ because the papers differ. Laves et al. [1]_ divide the
-        range of the predicted uncertainty and weight each bin by its number of rows. Levi et al. (2022) form
-        bins of equal size.
+        Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
+        bins of equal total weight, as in `expected_normalized_calibration_error`. If sigma is constant, there
+        is one bin. The defaults of the two metrics differ because the papers differ. Laves et al. [1]_ divide
+        the range of the predicted uncertainty and weight each bin by its number of rows. Levi et al. (2022)
+        form bins of equal size.
     on : {"variance", "std"}, default="variance"
-        Quantity whose range is divided into bins of equal width. It has no effect on bins of equal weight.
-        The default is "variance" as in netcal, because UCE compares variances with squared errors.
+        Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
+        weight. The default is "variance" as in netcal, because UCE compares variances with squared errors.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def uncertainty_calibration_error(
     .. math:: \mathrm{UCE} = \sum_b \frac{n_b}{n}
         \Bigl|\frac1{n_b} \sum_{i \in b} (y_i - \mu_i)^2 - \frac1{n_b} \sum_{i \in b} \sigma_i^2\Bigr|
 
-    The cost is O(n) for equal widths, otherwise one sort.
+    The cost is O(n) for bins of equal width, and one sort for bins of equal weight.
 
     References
     ----------

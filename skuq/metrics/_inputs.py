@@ -1,4 +1,4 @@
-"""Validation of the arguments of metrics. Rows of weight zero are dropped here and reach no kernel."""
+"""Validation of the arguments of metrics, and removal of rows with weight zero."""
 
 from __future__ import annotations
 
@@ -186,12 +186,12 @@ def _is_empty(column: Any) -> bool:
 
 
 def is_bounds(y_pred: Any) -> bool:
-    """Return whether the forecast is an array of bounds; a tuple never is."""
+    """Return whether the forecast is an array of bounds; False for tuples."""
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, Distribution))
 
 
 def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
-    """Return at least one row of bounds, none infinite on the wrong side."""
+    """Return the checked bounds: at least one row, no lower bound of inf and no upper bound of -inf."""
     bounds = check_bounds(y_pred)
     if bounds.shape[0] == 0:
         raise ValueError("`y_pred` must have at least one row, got none.")

@@ -166,15 +166,14 @@ def normalized_mean_interval_width(
     norm : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
-        ``norm="std"`` give the width of [3]_. For cross-validation, pass
-        ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the test targets changes from
-        fold to fold.
+        Targets whose spread is the unit, instead of the spread of `y_true`. The width of [3]_ uses the
+        training targets and ``norm="std"``. For cross-validation, pass ``make_scorer("nmpiw", norm="std",
+        y_train=y)``, because the spread of the test targets changes from fold to fold.
 
     Returns
     -------
     width : float
-        A fraction. Infinite if an interval is infinite or the targets do not vary.
+        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
 
     See Also
     --------
@@ -290,10 +289,10 @@ def coverage_width_loss(
 ) -> float:
     r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
-    The smaller the better, minimum is zero. The criterion of Khosravi et al. detects miscalibration reliably
-    according to [2]_. The metric is not proper: intervals of width 0 have the smallest value. The criterion
-    jumps at the nominal coverage, so the order of calibrated models is due to chance (see the example).
-    `interval_score_loss` is a proper trade-off between width and coverage.
+    The smaller the better, minimum is zero. According to [2]_, the criterion of Khosravi et al. detects
+    miscalibration reliably. The metric is not proper: intervals of width 0 have the smallest value. The
+    criterion jumps at the nominal coverage, so a ranking of calibrated models by this criterion depends on
+    chance (see the example). `interval_score_loss` is a proper trade-off between width and coverage.
 
     Parameters
     ----------
@@ -304,7 +303,7 @@ def coverage_width_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     eta : float, default=50.0
         Strength of the penalty for a coverage below nominal, 50 in [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
@@ -313,13 +312,13 @@ def coverage_width_loss(
         Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
         The formula of [1]_, or minus the score of the package MAPIE. The score of MAPIE penalizes a coverage
-        above nominal as much as a coverage below nominal. The best value of "mapie" is -1. Its `eta` is the
-        factor of a squared difference (see Notes).
+        above nominal as much as a coverage below nominal. The best value of "mapie" is -1. With "mapie",
+        `eta` is the factor of a squared difference (see Notes).
 
     Returns
     -------
     loss : float
-        A fraction. Infinite if an interval is infinite or the targets do not vary.
+        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
 
     Warns
     -----

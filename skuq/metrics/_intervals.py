@@ -74,8 +74,8 @@ def prediction_interval_coverage(
     Returns
     -------
     share : float
-        In [0, 1], best at `coverage`. A calibrated forecast has a standard error of
-        ``sqrt(coverage * (1 - coverage) / n)``.
+        In [0, 1], best at `coverage`. For a calibrated forecast, the standard error is ``sqrt(coverage * (1 -
+        coverage) / n)``.
 
     See Also
     --------
@@ -136,9 +136,9 @@ def interval_coverage_error(
 ) -> float:
     r"""Return the absolute difference between observed and nominal coverage of the intervals.
 
-    The smaller the better, minimum is zero. The error ignores width, so it is not proper: if nine of ten
-    intervals are infinite and the tenth misses its target, the error at 90 % is 0 (see the example). Use the
-    metric as a constraint, and select by `interval_score_loss` or `crps_loss`.
+    The smaller the better, minimum is zero. The metric is not proper, because it ignores width: if 90 % of
+    the intervals are infinite and all others miss their targets, the error is 0 at a nominal coverage of 90 %
+    (see the example). Use the metric as a constraint, and select by `interval_score_loss` or `crps_loss`.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def interval_coverage_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
 
     Returns
     -------

@@ -56,7 +56,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return how many increasing thresholds are below each value; ``side="right"`` counts equal ones, too.
+    """Return the number of increasing thresholds below each value, or not above it with ``side="right"``.
 
     The result equals ``np.searchsorted(thresholds, values, side)``, in a smaller integer type if faster.
     """

@@ -1,4 +1,4 @@
-"""Functions that return scorers: by the name of a metric, or for a metric with bound options."""
+"""Functions that return scorers, from the name of a metric or from a metric and its options."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 def make_scorer(
     metric: str | MetricFunction, *, greater_is_better: bool | None = None, **options: Any
 ) -> MetricScorer:
-    """Make a scorer from a metric with bound options.
+    """Make a scorer from a metric and its options.
 
-    `get_scorer` returns scorers with default options. This function binds other options, and it accepts
-    metrics of your own.
+    This function makes scorers with other options than `get_scorer`, and it accepts your own metrics.
 
     Parameters
     ----------
     metric : str or callable
         A metric of skuq, by abbreviation ("crps"), scorer name ("neg_crps") or function (`crps_loss`); or
         your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
-        is a `skuq.distributions.Distribution`. Classification metrics get sets or probabilities instead.
+        is a `skuq.distributions.Distribution`. The classification metrics of skuq get prediction sets or
+        class probabilities instead of a distribution.
     greater_is_better : bool, default=None
-        Required for your own function. The metrics of skuq record their direction. These metrics accept the
-        argument only if they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects
-        narrow intervals, for use under a constraint on their coverage.
+        Required for your own function. Most metrics of skuq have a fixed direction, which the argument cannot
+        change. For a metric without a direction, the argument sets one. For example, a search under a
+        constraint on the coverage can use ``make_scorer("mpiw", greater_is_better=False)`` to select narrow
+        intervals.
     **options
         Keyword arguments of the metric. A metric that draws random numbers gets ``random_state=0`` by
         default, so that a search scores all candidates on the same draws.
@@ -43,7 +44,7 @@ def make_scorer(
     Raises
     ------
     ValueError
-        If there is no such metric.
+        If the metric is unknown.
     TypeError
         If the metric does not have an option, or a required option is missing.
 
@@ -116,7 +117,8 @@ def get_scorer(name: str) -> MetricScorer:
     -----
     The scoring strings of scikit-learn cannot be extended, so pass the scorer and not its name:
     ``GridSearchCV(..., scoring=get_scorer("neg_crps"), error_score="raise")``. Without
-    ``error_score="raise"``, a model without a distribution has a score of NaN, with only a warning.
+    ``error_score="raise"``, scikit-learn gives a score of NaN and only a warning for a model without a
+    distribution.
 
     Examples
     --------
@@ -144,8 +146,8 @@ def get_scorer_names() -> list[str]:
     Returns
     -------
     names : list of str
-        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are not
-        included; make their scorers with `make_scorer`.
+        Names in alphabetical order. Losses have the prefix ``neg_``. The list does not include metrics with a
+        required argument. Use `make_scorer` for these metrics.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Murphy diagrams: the elementary scores of which every consistent score is a mixture.
+"""Murphy diagrams: elementary scores, whose mixtures are the consistent scores.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta is between x and y.
 Each row is active on this interval, and a sum over the active rows is the difference of two prefix sums, in
@@ -30,8 +30,8 @@ class MurphyCurve:
     Parameters
     ----------
     thetas : ndarray of shape (k,)
-        Thresholds. The default thresholds appear twice: first for the left limit of the score, then for the
-        score.
+        Thresholds. Each default threshold appears twice: first with the left limit of the score, then with
+        the score.
     scores : ndarray of shape (k,)
         Mean elementary score, or its difference from the reference.
     standard_errors : ndarray of shape (k,)
@@ -63,10 +63,10 @@ def murphy_curve(
 ) -> MurphyCurve:
     r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
 
-    The smaller the better, minimum is zero. A proper score of the mean, such as the squared error, is a
-    weighted integral of the curve over the threshold. If the curve of one forecast is below the curve of
-    another forecast at every threshold, it has the better value of every such score. If the curves cross,
-    the choice of the score decides.
+    The smaller the better, minimum is zero. Every consistent score of the mean, such as the squared error, is
+    a weighted integral of the curve over the threshold. If the curve of forecast A is below the curve of
+    forecast B at every threshold, A is better than B in every such score. If the curves cross, some scores
+    prefer A and other scores prefer B.
 
     Parameters
     ----------
@@ -84,11 +84,12 @@ def murphy_curve(
     threshold : float, default=None
         Value that defines the event, in the units of y; required for ``functional="probability"``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Second forecast with n rows, or with one row for all. The scores are then the mean differences from
-        the scores of the reference, and negative values are better than the reference.
+        Second forecast, with n rows, or with one row that is used for all targets. The scores are then mean
+        differences from the scores of the reference. A negative score means that the forecast is better than
+        the reference.
     thetas : float or array-like of shape (k,), default=None
-        Thresholds of the curve. None takes all point forecasts and targets, with their left limits. Between
-        these points the curve is a straight line for means and probabilities, and constant for quantiles.
+        Thresholds of the curve. None uses all point forecasts and targets, with their left limits. Between
+        these thresholds, the curve is linear for means and probabilities, and constant for quantiles.
 
     Returns
     -------
@@ -112,10 +113,10 @@ def murphy_curve(
     .. math::
         S_\theta(x, y) = (1 - p)\, 1\{y \le \theta < x\} + p\, 1\{x \le \theta < y\}.
 
-    All intervals are closed on the left and open on the right, as in [1]_. The integral over
-    :math:`\theta` is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule
-    on the default thresholds is exact. For a probability, :math:`\theta` is the ratio of the costs of a
-    decision, and the score is its cost. Some packages use twice the score of the mean, or half of it.
+    All intervals are closed on the left and open on the right, as in [1]_. The integral over :math:`\theta`
+    is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule on the default
+    thresholds is exact. For a probability, :math:`\theta` is the cost-loss ratio of a decision, and the score
+    is the cost of the decision. Some packages use twice the score of the mean, or half of it.
 
     The cost is O(n log n) time and O(n) memory.
 
@@ -177,7 +178,7 @@ class _Point:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the score between y and x as p_0 + p_1 theta, for y below x or not."""
+        """Return p_0 and p_1 of the score p_0 + p_1 theta between y and x, for y below x or not."""
         if self.functional == "quantile":
             return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
@@ -220,7 +221,7 @@ class _Rows:
         self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
 
     def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the mean score and the mean squared score, or of the differences from another forecast."""
+        """Return the means of the scores (or differences from another forecast) and of their squares."""
         first, second = self._moments(*self._ends(x), x)
         if other is None:
             return first, second

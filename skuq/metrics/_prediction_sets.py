@@ -64,26 +64,26 @@ def set_coverage_score(
 ) -> float:
     r"""Return the share of labels that are in their prediction set.
 
-    Neither direction is better: compare the share with the probability mass of the sets, not with
-    `coverage`. Each set includes the class that crosses the coverage, so the 90 % sets of an accurate
-    calibrated classifier cover up to 100 %. `set_coverage_error` compares the share with the probability
-    mass. Compare conformal sets with `coverage` itself. The metric is not proper, because sets of all classes
-    cover all labels.
+    Neither direction is better: compare the share with the probability mass of the sets, not with `coverage`.
+    Each set includes the class that crosses the coverage, so the 90 % sets of an accurate calibrated
+    classifier cover up to 100 %. `set_coverage_error` compares the share with the probability mass. For
+    conformal sets, compare the share with `coverage`. The metric is not proper, because sets with all classes
+    contain every label.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
-        which the sets are formed.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
+        metric forms the sets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels is in no set.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. It has no effect on given sets.
+        Nominal coverage of the prediction set. Ignored if `y_pred` holds sets.
 
     Returns
     -------
@@ -150,9 +150,9 @@ def mean_set_size(
     r"""Return the mean number of classes in the prediction sets.
 
     The smaller the better at equal coverage, minimum is zero. Report the coverage with the size, because the
-    size depends on the forecasts alone. The metric is not proper: empty sets are smallest. Its scorer keeps
-    the sign, so that a search selects large sets. ``make_scorer("set_size", greater_is_better=False)``
-    selects small sets.
+    size depends on the forecasts alone. The metric is not proper: empty sets are smallest. The predefined
+    scorer returns the size itself, so a search with this scorer selects large sets. ``make_scorer("set_size",
+    greater_is_better=False)`` makes a scorer that prefers small sets.
 
     Parameters
     ----------
@@ -160,14 +160,15 @@ def mean_set_size(
         Observed targets. Class labels. The metric checks them, but does not use them. All metrics have this
         argument.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
-        which the sets are formed.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
+        metric forms the sets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column. Not used, so that all classification metrics have one signature.
+        Class of each column. The metric does not use this argument. All classification metrics have this
+        argument.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. It has no effect on given sets.
+        Nominal coverage of the prediction set. Ignored if `y_pred` holds sets.
 
     Returns
     -------
@@ -243,21 +244,21 @@ def set_coverage_error(
 ) -> float:
     r"""Return the absolute difference between the coverage of prediction sets and their probability mass.
 
-    The smaller the better, minimum is zero. Sets of classes exceed their nominal coverage by an amount that
-    depends on the number of classes and on the accuracy. Coverage minus nominal coverage therefore does not
-    measure calibration. The probability mass of a set is the sum of its probabilities. Coverage minus mean
-    mass is 0 for a calibrated forecast with any number of classes. The error ignores the size of the sets, so
-    it is not proper: a forecast of the class shares for every row has an error near 0. Select by the log loss
-    or the Brier score. The error is a property of ``predict_proba``: for a
-    `~skuq.classifiers.ConformalClassifier` the scorer evaluates the probabilities of the wrapped classifier,
-    not the conformal sets.
+    The smaller the better, minimum is zero. The coverage of prediction sets is above nominal, by an amount
+    that depends on the number of classes and on the accuracy. Coverage minus nominal coverage therefore does
+    not measure calibration. The probability mass of a set is the sum of the probabilities of its classes. For
+    a calibrated forecast, the expected value of coverage minus mean probability mass is 0 for any number of
+    classes. The metric is not proper, because it ignores the size of the sets: if the forecast of every row
+    is the overall share of each class, the error is near 0. Select by the log loss or the Brier score. The
+    error describes the probabilities of ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the
+    scorer therefore evaluates the probabilities of the wrapped classifier, not the conformal sets.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        Forecast of every target. The probability of every class, as from ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -271,8 +272,8 @@ def set_coverage_error(
     Returns
     -------
     error : float
-        In [0, 1], or in [-1, 1] with its sign. A calibrated forecast has a standard error of
-        ``sqrt(mean(mass * (1 - mass)) / n)``, with the probability mass of each set.
+        In [0, 1], or in [-1, 1] if ``signed=True``. For a calibrated forecast, the standard error is
+        ``sqrt(mean(mass * (1 - mass)) / n)``, where ``mass`` is the probability mass of each set.
 
     Raises
     ------
@@ -328,8 +329,8 @@ def conditional_set_coverage(
 ) -> pd.DataFrame:
     r"""Return coverage and size of prediction sets by class, by set size, or by groups of rows.
 
-    The table shows the classes or groups of rows with low coverage. Coverage that is right on average may be
-    too low for a rare class, or for rows with a set of one class. A difference of more than two standard
+    The table shows the classes or groups of rows with low coverage. The coverage may be right on average, but
+    too low for a rare class or for rows whose set has one class. A difference of more than two standard
     errors between `coverage` and `claimed` is probably not due to chance.
 
     Parameters
@@ -337,28 +338,28 @@ def conditional_set_coverage(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
-        which the sets are formed.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
+        metric forms the sets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels is in no set. With
-        ``by="class"``, the table has one row for these targets, with the label None.
+        ``by="class"``, the table has one row for all such targets, with the label None.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. It has no effect on given sets.
+        Nominal coverage of the prediction set. If `y_pred` holds sets, they must have this coverage.
     by : {"class", "size"}, default="class"
-        Observed class, or number of classes in the set.
+        Whether rows are grouped by their observed class, or by the number of classes in their set.
     groups : array-like of shape (n,), default=None
-        A label for each row. The table has one row per label. Replaces `by`.
+        A label for each row. The table has one row per label, and `by` is ignored.
 
     Returns
     -------
     table : DataFrame
-        One row per observed class, size or group, which is the index. `n`: weight of the rows; `coverage`:
-        share of labels in their set; `claimed`: expected share according to the probabilities, or `coverage`
-        for given sets; `standard_error`: standard error of the share if `claimed` is right; `mean_size`: mean
-        number of classes per set.
+        One row per observed class, size or group, indexed by class, size or group. `n`: weight of the rows;
+        `coverage`: share of labels in their set; `claimed`: expected share according to the probabilities, or
+        `coverage` for given sets; `standard_error`: standard error of the share if `claimed` is right;
+        `mean_size`: mean number of classes per set.
 
     See Also
     --------
@@ -367,10 +368,10 @@ def conditional_set_coverage(
 
     Notes
     -----
-    For a class k, `claimed` is the expected share of its labels inside sets if labels are drawn from the
-    probabilities,
-    :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. For a size or group, `claimed` is the mean
-    probability mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
+    For a class k, `claimed` is the expected share of labels k that are in their set, if all labels are drawn
+    from the predicted probabilities: :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. For a size or
+    group, `claimed` is the mean probability mass of the sets. The standard error is ``sqrt(claimed * (1 -
+    claimed) / n)``.
 
     The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
     distance between the coverage of a class and the nominal coverage is the coverage gap of Ding et al.

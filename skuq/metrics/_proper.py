@@ -44,10 +44,10 @@ def crps_loss(
 ) -> float:
     r"""Return the continuous ranked probability score (CRPS) of forecast distributions.
 
-    The smaller the better, minimum is zero. The CRPS is the default score for model selection. It is strictly
-    proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is the
-    absolute error. The log score (`nll_loss`) penalizes misses in the tails more. `pinball_loss` scores
-    chosen levels.
+    The smaller the better, minimum is zero. The CRPS is the default score for model selection. The CRPS is
+    strictly proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is
+    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS.
+    `pinball_loss` scores quantiles at chosen levels.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def crps_loss(
     estimator : {"nrg", "fair"}, default="nrg"
         Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the distribution with the
         members as atoms. "fair" is an unbiased score of the distribution that the members were drawn from.
-        It makes ensembles of different size comparable and needs two members. The option has no effect on
-        other distributions.
+        "fair" makes ensembles of different sizes comparable, and it requires at least two members. The option
+        has no effect on other distributions.
 
     Returns
     -------
@@ -139,15 +139,15 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     r"""Return the negative log-likelihood, the mean of minus the log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper and local: only the density at the
-    target counts. One target far out in a thin tail can dominate. Prefer `crps_loss` for outliers and for
-    distributions without a density.
+    target counts. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets
+    with outliers and for distributions without a density.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 

@@ -113,8 +113,8 @@ def quantile_calibration_error(
     The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
     the error compares the coverage of central intervals with its nominal value.
     `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
-    forecast that ignores X is calibrated, and its value is better than the value of a useful, slightly
-    miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
+    forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
+    example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ def quantile_calibration_error(
         Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal total weight, or of equal width from the smallest to the largest sigma as in the package
-        netcal. A constant sigma gives one bin.
+        netcal. If sigma is constant, there is one bin.
     marginal : bool, default=False
-        Whether to compare over all rows without bins, the default of netcal and the method of [2]_. The
-        result then equals `expected_coverage_probability_error` at these levels.
+        Whether to compute the coverage over all rows instead of in bins, as in [2]_ and by default in netcal.
+        The result then equals `expected_coverage_probability_error` at these levels.
 
     Returns
     -------
@@ -156,10 +156,11 @@ def quantile_calibration_error(
     -----
     .. math:: \mathrm{QCE} = \frac1k \sum_p \sum_b \frac{n_b}{n} \bigl|\mathrm{freq}_b(p) - p\bigr|
 
-    with the share :math:`\mathrm{freq}_b(p)` of targets of bin b inside the central interval of coverage p.
-    For a normal distribution, a target is inside if :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`,
-    as in eq. 21-22 of [2]_. A target on an atom counts as inside in part: its PIT is treated as uniform on
-    :math:`[F(y-), F(y)]`. The cost is O(n) for equal widths, otherwise one sort.
+    where :math:`\mathrm{freq}_b(p)` is the share of targets of bin b inside the central interval of coverage
+    p. For a normal distribution, a target is inside if :math:`(y - \mu)^2 / \sigma^2 \le
+    F^{-1}_{\chi^2_1}(p)`, as in eq. 21-22 of [2]_. A target on an atom counts partly as inside: its PIT is
+    treated as uniform on :math:`[F(y-), F(y)]`. The cost is O(n) for bins of equal width, and one sort for
+    bins of equal weight.
 
     References
     ----------

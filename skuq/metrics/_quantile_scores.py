@@ -62,15 +62,16 @@ def pinball_loss(
 ) -> float:
     r"""Return the pinball loss (quantile loss, check loss), averaged over levels.
 
-    The smaller the better, minimum is zero. The pinball loss is a proper score. At one level, it is the loss
-    that quantile regression minimizes. Over many equally spaced levels, it is half the CRPS.
+    The smaller the better, minimum is zero. The pinball loss is a proper score. At one level, the pinball
+    loss is the loss that quantile regression minimizes. For many equally spaced levels, the mean approaches
+    half the CRPS.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. Pass an array of quantiles as `skuq.distributions.Quantiles`.
+        Forecast of every target. Wrap an array of quantiles in `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=99
@@ -91,8 +92,8 @@ def pinball_loss(
     -----
     .. math:: \rho_p(y, q) = \max(p (y - q), (p - 1)(y - q))
 
-    The time is O(n log k) at k levels for location-scale families, otherwise k quantiles per row. The memory
-    is O(n).
+    At k levels, the time is O(n log k) for location-scale families. Other families need k quantiles per row.
+    The memory is O(n).
 
     References
     ----------
@@ -176,7 +177,7 @@ def interval_score_loss(
 ) -> float:
     r"""Return the interval (Winkler) score: the interval width plus a penalty for targets outside.
 
-    The smaller the better, minimum is zero. The score is the proper trade-off between the coverage
+    The smaller the better, minimum is zero. The score is proper. The score combines the coverage
     (`prediction_interval_coverage`) and the width (`mean_interval_width`) of central intervals. `crps_loss`
     scores the whole distribution.
 
@@ -189,8 +190,8 @@ def interval_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=0.9
-        Nominal coverage of the central interval. Strictly between 0 and 1. Several coverages are averaged
-        with equal weights; bounds have one coverage.
+        Nominal coverage of the central interval. Strictly between 0 and 1. The scores at several coverages
+        are averaged with equal weights. Bounds have one coverage.
 
     Returns
     -------
@@ -207,9 +208,9 @@ def interval_score_loss(
 
     .. math:: \mathrm{IS}_\alpha = (u - l) + \frac2\alpha (l - y)_+ + \frac2\alpha (y - u)_+ .
 
-    One coverage costs one pass. Several coverages use :math:`\mathrm{IS}_\alpha = \frac2\alpha
-    (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at twice the
-    number of levels.
+    With one coverage, the cost is one pass over the rows. Several coverages use :math:`\mathrm{IS}_\alpha =
+    \frac2\alpha (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at
+    twice the number of levels.
 
     References
     ----------
@@ -276,16 +277,16 @@ def weighted_interval_score_loss(
 ) -> float:
     r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
 
-    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. It equals
-    twice the mean `pinball_loss` of all its quantiles, so it approaches `crps_loss` for many equally spaced
-    levels. `interval_score_loss` scores one interval.
+    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. The score
+    equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels, the
+    score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. Pass quantiles as `skuq.distributions.Quantiles`.
+        Forecast of every target. Wrap an array of quantiles in `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)
@@ -298,7 +299,7 @@ def weighted_interval_score_loss(
 
     See Also
     --------
-    interval_score_loss : The intervals without weights and without the median.
+    interval_score_loss : The score of the intervals, without weights and without the median.
     crps_loss : The limit for many levels.
 
     Notes

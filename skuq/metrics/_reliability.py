@@ -42,11 +42,11 @@ def reliability_table(
     on: str = "std",
     coverage: float = DEFAULT_COVERAGE,
 ) -> pd.DataFrame:
-    r"""Return predicted and observed size of the errors in bins of the predicted uncertainty.
+    r"""Return the predicted and the observed size of the errors in bins of the predicted uncertainty.
 
-    The table shows whether a forecast is overconfident in rows of small or of large predicted uncertainty.
-    `expected_normalized_calibration_error`, `uncertainty_calibration_error` and `quantile_calibration_error`
-    summarize the table in one number each (see the example).
+    The table shows whether a forecast is overconfident in rows with small or with large predicted
+    uncertainty. `expected_normalized_calibration_error`, `uncertainty_calibration_error` and
+    `quantile_calibration_error` summarize the table in one number each (see the example).
 
     Parameters
     ----------
@@ -60,9 +60,10 @@ def reliability_table(
         Number of bins. About 100 rows per bin suffice [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
-        edge. Empty bins are left out. A constant sigma gives one bin.
+        edge. Empty bins are left out. If sigma is constant, there is one bin.
     on : {"std", "variance"}, default="std"
-        Quantity whose range is divided into bins of equal width. It has no effect on bins of equal weight.
+        Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
+        weight.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
 
@@ -142,9 +143,9 @@ def conditional_coverage(
 ) -> pd.DataFrame:
     r"""Return coverage and width of prediction intervals by predicted width, feature, or group of rows.
 
-    The table shows the groups of rows in which the intervals do not have nominal coverage. Coverage that is
-    right on average may be too low for some rows and too high for others. If the coverage differs from
-    nominal by more than two standard errors, chance is an unlikely cause. Without a feature or groups, rows
+    The table shows the groups of rows in which the intervals do not have nominal coverage. The coverage may
+    be right on average, but too low for some rows and too high for others. A difference of more than two
+    standard errors from the nominal coverage is probably not due to chance. Without a feature or groups, rows
     are binned by the predicted width.
 
     Parameters
@@ -156,9 +157,9 @@ def conditional_coverage(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     feature : array-like of shape (n,), default=None
-        Number for each row by which the rows are binned, such as a column of X.
+        Values by which the rows are binned, such as a column of X.
     groups : array-like of shape (n,), default=None
         A label for each row. The table has one row per label. Cannot be combined with `feature`.
     n_bins : int, default=10

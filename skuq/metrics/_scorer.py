@@ -16,8 +16,8 @@ from skuq.prediction._predict_set import class_proba
 class MetricScorer(BaseScorer):
     """Scorer with the signature ``scorer(estimator, X, y)``; made by `get_scorer` and `make_scorer`.
 
-    Several scorers of one search share one prediction. The larger the better: `sign` is -1 for a loss.
-    Displays and AutoML tools read the ``__name__``.
+    Several scorers of one search share one prediction. The larger the score the better: `sign` is -1 for a
+    loss. Displays and AutoML tools read ``__name__``.
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:

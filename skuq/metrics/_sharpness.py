@@ -73,8 +73,9 @@ def sharpness(
     r"""Return the sharpness, the mean predicted standard deviation.
 
     The smaller the better among calibrated models, minimum is zero. Sharpness depends on the forecasts alone,
-    so report it with a calibration metric. The metric is not proper: a model without any uncertainty is
-    sharpest, even if it is wrong (see the example), so do not select by it.
+    so report it with a calibration metric. The metric is not proper: a model that predicts standard
+    deviations of 0 has the best value, even if its predictions are wrong (see the example). Do not select
+    models by this metric.
 
     Parameters
     ----------

@@ -59,11 +59,11 @@ def crps_skill_score(
 ) -> float:
     r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
 
-    The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
-    does. The score can be compared between data sets, because it has no units. The metric is not proper. With
-    few rows, or as an average over folds, the score gives more weight to rows that the reference predicts
-    well. Forecasts that are too narrow then have better values (see the example). Select by `crps_loss`, and
-    report the skill score.
+    The larger the better, maximum is one. On one test set, the score and `crps_loss` rank models in the same
+    order. The score has no units, so it can be compared between data sets. The metric is not proper. With few
+    rows, or as an average over folds, the score gives more weight to rows that the reference predicts well.
+    Forecasts that are too narrow then have better values (see the example). Select by `crps_loss`, and report
+    the skill score.
 
     Parameters
     ----------
@@ -77,7 +77,8 @@ def crps_skill_score(
         Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
         the test targets. ``make_scorer("crpss", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
+        Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
+        `y_train` and `reference`.
 
     Returns
     -------
@@ -215,20 +216,21 @@ def mean_standardized_log_loss(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows. The reference is the normal distribution with their mean and variance
         (divisor m). Do not pass the test targets. ``make_scorer("msll", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
+        Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
+        `y_train` and `reference`.
 
     Returns
     -------
     loss : float
-        In nats, and 0 for the reference itself. Infinite for any reference, if the density of the forecast at
-        a target is 0.
+        In nats, and 0 for the reference itself. Infinite if the density of the forecast at a target is 0, for
+        any reference.
 
     Raises
     ------

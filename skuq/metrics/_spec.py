@@ -165,7 +165,7 @@ class MetricSpec:
 
     @property
     def compute(self) -> MetricFunction:
-        """Function without the small-sample warning, for scorers."""
+        """Public function without its small-sample warning, for scorers."""
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
 

@@ -78,11 +78,11 @@ def threshold_weighted_crps_loss(
 ) -> float:
     r"""Return the threshold-weighted CRPS, the part of the CRPS between two values of y.
 
-    The smaller the better, minimum is zero. The score compares forecasts of a region that matters, such as
-    floods or prices above a limit. It is proper: the true distribution has the best expected score. The
-    restriction of another score to rows with targets in the region is not proper, because it favors forecasts
-    that always predict the region (the forecaster's dilemma). The score cannot distinguish forecasts that
-    differ only outside the region.
+    The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
+    floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
+    not compute another score from only the rows with targets in the region. Such a score is not proper,
+    because it favors forecasts that always predict values in the region (the forecaster's dilemma). The score
+    cannot distinguish forecasts that differ only outside the region.
 
     Parameters
     ----------
@@ -99,11 +99,12 @@ def threshold_weighted_crps_loss(
     Returns
     -------
     loss : float
-        In the units of y. The scores of the regions of a partition add up to `crps_loss`.
+        In the units of y. If several regions together cover all values of y without overlap, their scores add
+        up to `crps_loss`.
 
     See Also
     --------
-    quantile_weighted_crps_loss : Weight on levels, for a different region in each row.
+    quantile_weighted_crps_loss : Weights on levels instead of values of y.
     threshold_weighted_nll_loss : Logarithmic score of a region.
     skuq.distributions.Supported : The clipped forecasts.
 
@@ -180,8 +181,8 @@ def quantile_weighted_crps_loss(
 ) -> float:
     r"""Return the quantile-weighted CRPS, the integral of weighted pinball losses over all levels.
 
-    The smaller the better, minimum is zero. The score is proper. It puts weight on the tails or on the center
-    of each row's own forecast, whereas `threshold_weighted_crps_loss` puts weight on the same values of y in
+    The smaller the better, minimum is zero. The score is proper. It gives more weight to the tails or to the
+    center of the forecast of each row. `threshold_weighted_crps_loss` gives weight to the same values of y in
     all rows.
 
     Parameters
@@ -211,8 +212,8 @@ def quantile_weighted_crps_loss(
     .. math:: 2 \int_0^1 \rho_p(y, Q(p))\, v(p)\, dp
 
     With the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Other
-    families take about 250 quantiles, once for location-scale families and for each row otherwise, or 100
-    evaluations of the cdf of each member of a mixture.
+    families need about 250 quantiles per row. Location-scale families compute these quantiles only once. A
+    mixture needs 100 evaluations of the cdf of each member instead.
 
     References
     ----------
@@ -265,18 +266,19 @@ def threshold_weighted_nll_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the censored log score: the log score inside a region, and of the probability outside.
+    r"""Return the censored log score, from the density inside a region and the probability outside.
 
-    The smaller the better, without a minimum. The score is proper. A target inside the region has minus the
-    log density, and a target outside has minus the log probability of all values outside. It is also the
-    likelihood of targets that were censored at the bounds, such as measurements below a limit of detection.
+    The smaller the better, without a minimum. The score is proper. The score of a target inside the region is
+    minus the log density. The score of a target outside is minus the log of the probability of all values
+    outside. The score is also the negative log-likelihood of targets that were censored at the bounds, such
+    as measurements below a limit of detection.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Targets on a bound count as outside.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. It must have a density.
+        Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf
@@ -286,7 +288,8 @@ def threshold_weighted_nll_loss(
     Returns
     -------
     loss : float
-        In nats. Infinite if a target has density 0 inside, or probability 0 outside.
+        In nats. Infinite if the density at a target inside the region is 0, or if a target is outside and the
+        probability of all values outside is 0.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def lowest_segment(
 def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
-    """Return the slab of lowest coverage with at least a share of the weight.
+    """Return the slab of lowest coverage that contains at least a given share of the weight.
 
     Bounds are halfway between neighboring rows, and infinite beyond the first and the last row.
     """
@@ -115,7 +115,7 @@ def draw_directions(
 ) -> FloatArray:
     """Return random directions, uniform on the sphere of the standardized columns, shape (k, d).
 
-    One column has one direction. The length of a direction has no effect.
+    With one column, there is one direction. The length of a direction has no effect.
     """
     if X.shape[1] == 1:
         return np.ones((1, 1))
@@ -164,11 +164,11 @@ def worst_slab_coverage(
     r"""Return the coverage in the worst part of the rows between two parallel planes in X (WSC).
 
     Neither direction is better: compare the coverage with its nominal value. A slab contains the rows whose
-    projection on a direction in X lies between two bounds. The slab with the lowest coverage is searched over
-    random directions on a share of the rows. Its coverage is evaluated on the other rows, so that the search
-    causes no bias. The metric is not proper: if nine random rows in ten have infinite intervals and the tenth
-    misses its target, every slab has nominal coverage. Use its scorer for monitoring, and select by
-    `crps_loss` or `interval_score_loss`.
+    projection on a direction in X lies between two bounds. The search for the slab with the lowest coverage
+    uses random directions and a part of the rows. The coverage of this slab is evaluated on the other rows,
+    so that the search causes no bias. The metric is not proper: if a random 90 % of the intervals are
+    infinite and all others miss their targets, every slab has about nominal coverage. Use the scorer of this
+    metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -180,14 +180,14 @@ def worst_slab_coverage(
         Numeric features of each row, without NaN. Their units have no effect, because directions are drawn
         for standardized columns.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. Shares are shares of the weight. A row and its repetitions are all
-        used for the search or all for the evaluation.
+        Number of repetitions of each row. All shares are shares of the total weight. All repetitions of a row
+        are used either in the search or in the evaluation.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1
-        Smallest share of the searched rows in a slab, between 0 and 1.
+        Smallest share of the rows of the search that a slab contains, between 0 and 1.
     n_directions : int, default=1000
-        Number of random directions. One feature has one direction.
+        Number of random directions. With one feature, there is only one direction.
     search_size : float, default=0.25
         Share of the rows used for the search, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
@@ -198,8 +198,8 @@ def worst_slab_coverage(
     -------
     share : float
         In [0, 1], best at `coverage`. If the coverage does not depend on X, the standard error is about
-        ``sqrt(coverage * (1 - coverage) / m)``, with m evaluated rows in the slab, at least about
-        ``min_share * (1 - search_size) * n``.
+        ``sqrt(coverage * (1 - coverage) / m)``, where m is the number of evaluated rows in the slab. This
+        number is at least about ``min_share * (1 - search_size) * n``.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def worst_slab_coverage(
 
     See Also
     --------
-    conditional_coverage_error : Coverage error by a classifier; less noisy, and for any region of X.
+    conditional_coverage_error : Coverage error from a classifier; less noisy, and not limited to slabs.
     conditional_coverage : Coverage in given groups or bins.
 
     Notes
@@ -225,12 +225,12 @@ def worst_slab_coverage(
         \mathrm{WSC} = \min_{v, a < b} \frac{\sum_i Z_i 1\{a \le v^\top x_i \le b\}}
             {\sum_i 1\{a \le v^\top x_i \le b\}}
 
-    over slabs that contain at least a share `min_share` of the rows, with
-    :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. Without a split, the minimum over all rows would be far below
-    nominal even for perfect intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio
-    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. If
-    the region of low coverage is not a slab, such as both ends of a feature, the search finds only a part of
-    it, or nothing.
+    over slabs that contain at least a share `min_share` of the rows, with :math:`Z_i = 1\{l_i \le y_i \le
+    u_i\}` [1]_. Without a split, the minimum over all rows would be far below nominal even for perfect
+    intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio along one direction
+    exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. If the region of low
+    coverage is not a slab, for example both ends of a feature, the search finds only a part of the region, or
+    nothing.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Bets against uniform levels, whose wealth is an e-value after every row."""
+"""Bets that levels are not uniform; the wealth of the bets is an e-value after every row."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BetaBets:
     PIT values or randomized conformal p-values. The state is one number per bet.
 
     A bet on a level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets get a new
-    stake, so that they need not recover previous losses. The stakes of all starts add up to 1. The wealth is
-    the sum over the bets and the stakes of future starts.
+    stake, so that bets can win after previous losses. The stakes of all starts add up to 1. The wealth is the
+    sum over the bets and the stakes of future starts.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class BetaBets:
         return np.concatenate([self._bet(part) for part in parts if len(part)])
 
     def _bet(self, log_levels: FloatArray) -> FloatArray:
-        """Bet on rows without a start, except before the first row."""
+        """Bet on rows between two starts of new stakes; a start may precede the first row."""
         start = self.n_rows // SPACING
         future = _stakes_after(start + 1)
         if self.n_rows % SPACING == 0:
@@ -67,6 +67,6 @@ class BetaBets:
 def _stakes_after(starts: int) -> float:
     """Return the sum of the stakes of all starts after the given number of starts.
 
-    The slow decrease leaves high stakes for late changes, and spends few false alarms in the first rows.
+    The stakes decrease slowly, so late changes still have high stakes, and early false alarms are rare.
     """
     return math.log(3) / math.log(3 + starts)

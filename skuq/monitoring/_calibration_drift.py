@@ -21,18 +21,18 @@ METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
     r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
-    The rows of each hour, day or month are accumulated separately. The table has coverage, width, score and
-    uniformity of the PIT of each period. The probability that a calibrated model has any flag in the table is
-    at most `false_alarm`. Separate tests of each period would flag some periods by chance, and the number of
-    such periods would grow with the table. The table describes past periods. `CoverageMonitor` gives alarms
-    as rows arrive.
+    The rows of each hour, day or month are accumulated separately. For each period, the table has the
+    coverage, the width, the score, and a test of the uniformity of the PIT. The probability that a calibrated
+    model has any flag in the table is at most `false_alarm`. Separate tests of each period would flag some
+    periods by chance, and the number of such periods would grow with the table. The table describes past
+    periods. `CoverageMonitor` raises an alarm as soon as the evidence suffices.
 
     Parameters
     ----------
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
         accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score, so they require
+        are among the defaults. Forecasts with atoms have no log score. For such forecasts, use
         ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model has a flag in any period, in (0, 1).
@@ -43,9 +43,9 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
         One row per period, indexed by its label.
 
         - `n`: number of rows, the sum of weights.
-        - `coverage`, `low`, `high`: share of targets inside their central interval, and the interval of this
-          share. All these intervals contain the coverages of the model with a probability of at least
-          ``1 - false_alarm / 2``.
+        - `coverage`, `low`, `high`: share of targets inside their central interval, and the confidence
+          interval of this share. With a probability of at least ``1 - false_alarm / 2``, the confidence
+          intervals of all periods contain the coverage of the model.
         - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
         - `width`: mean width of the central intervals, in the units of y.
         - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance; above 1 if the
@@ -65,7 +65,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     CoverageMonitor : A test of coverage that is valid after every row.
     MetricAccumulator : Accumulates the rows of a period.
     skuq.displays.CalibrationDriftDisplay : A plot of the table.
-    skuq.evaluation.expected_loss : An estimate of the error without labels, and its two failures.
+    skuq.evaluation.expected_loss : An estimate of the error without labels, and the cases in which it fails.
 
     Notes
     -----
@@ -77,10 +77,10 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
     then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. Some
     changes keep the PIT uniform, for example more noise and predictions that are wider by the right amount.
-    Such a change does not affect the calibration. It is visible only in the CRPS and the width.
+    Such a change does not affect the calibration. Only the CRPS and the width show such a change.
 
     No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
-    and `pit_distance` show their size.
+    and `pit_distance` show the size of the deviations.
 
     The error rates hold for independent rows. Errors of neighboring hours are correlated, so that the
     effective number of rows is below `n`. Use the forecasts of every k-th hour, with k large enough for

@@ -22,22 +22,22 @@ class CoverageMonitor:
     r"""Sequential test of the coverage of prediction intervals.
 
     The test compares targets with their intervals as rows arrive, and accumulates evidence against the
-    nominal coverage in an e-value. Under the null hypothesis, the probability that the e-value ever exceeds
-    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. Tests for a fixed sample size
-    would eventually reject a true null hypothesis if they were repeated after each update. For a single
+    nominal coverage in an e-value. Under the null hypothesis, the probability that the e-value ever reaches
+    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, tests for a fixed
+    sample size eventually reject a true null hypothesis if they are repeated after each update. For a single
     period of fixed length, `prediction_interval_coverage` and its standard error have more power.
 
     Parameters
     ----------
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Given bounds must have this coverage.
+        Nominal coverage of the central interval. Bounds in `update` must have this coverage.
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
         Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
-        of the two. With "less", the null hypothesis is a coverage of at least nominal. Use "less" for
-        conformal intervals and for calibrated forecasts with atoms, because they cover more than nominal and
-        the other alternatives cause false alarms.
+        of the two. With "less", the null hypothesis is that the coverage is at least nominal. Use "less" for
+        conformal intervals and for calibrated forecasts with atoms. These intervals cover more than nominal,
+        so the other alternatives cause false alarms.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CoverageMonitor:
     n_misses_ : int
         Number of targets outside their interval.
     e_value_ : float
-        Evidence against the null hypothesis. Its expected value under the null hypothesis is at most 1.
+        Evidence against the null hypothesis. Under the null hypothesis, the expected e-value is at most 1.
     alarm_ : bool
         Whether the e-value was ``1 / false_alarm`` or more after some update.
 
@@ -57,20 +57,20 @@ class CoverageMonitor:
 
     Notes
     -----
-    For a change at row s, the evidence is the likelihood ratio of the misses from s on. The alternative
-    probability q of a miss is uniform on one side of the nominal :math:`p = 1 - c`. With k misses in m rows,
-    against low coverage,
+    For a change at row s, the evidence is the likelihood ratio of the misses in row s and all later rows. In
+    the alternative, the probability q of a miss is uniform on one side of the nominal :math:`p = 1 - c`. With
+    k misses in m rows, the evidence for low coverage,
 
     .. math:: E_s = \frac1{1 - p} \int_p^1 \frac{q^k (1 - q)^{m - k}}{p^k (1 - p)^{m - k}} \, dq
 
     is a supermartingale under the null hypothesis that each row has a conditional probability of a miss of at
-    most p. Possible changes are 256 rows apart. The e-value is the mean of these ratios, with weight
-    :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is also a supermartingale. By Ville's
-    inequality, the probability that the e-value ever exceeds 1 / a is at most a. The two-sided e-value is the
-    mean of both one-sided e-values. The test detects a coverage of 85 % instead of 90 % after a median of
-    about 600 rows if the coverage is low from the start. If the low coverage follows 10 000 rows with nominal
-    coverage, the test detects it after about 1300 rows. The time of an update is proportional to its number
-    of rows plus the number of all previous rows divided by 256.
+    most p. Possible changes are 256 rows apart. The e-value is the weighted mean of these ratios, with weight
+    :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is therefore also a supermartingale. By
+    Ville's inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided
+    e-value is the mean of both one-sided e-values. The test detects a coverage of 85 % instead of 90 % after
+    a median of about 600 rows if the coverage is low from the start. If the low coverage follows 10 000 rows
+    with nominal coverage, the test detects it after about 1300 rows. The time of an update is proportional to
+    the number of new rows plus the number of all previous rows divided by 256.
 
     References
     ----------

@@ -19,11 +19,11 @@ class PITMonitor:
     r"""Sequential test of the calibration of predictive distributions.
 
     The test compares targets with their distributions as rows arrive. The PIT (probability integral
-    transform) of a calibrated forecast is uniform, and the monitor accumulates evidence against a uniform PIT
-    in an e-value. For a calibrated forecast, the probability that the e-value ever reaches
-    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. The monitor detects biases and
-    standard deviations that are too small or too large. `CoverageMonitor` tests only one interval. Use it for
-    forecasts that may cover more than nominal.
+    transform) of a calibrated forecast is uniform. The monitor accumulates evidence against a uniform PIT in
+    an e-value. For a calibrated forecast, the probability that the e-value ever reaches ``1 / false_alarm``
+    is at most `false_alarm`, for any number of updates. The monitor detects biases and standard deviations
+    that are too small or too large. `CoverageMonitor` tests only one interval per row. Use `CoverageMonitor`
+    for forecasts that may cover more than nominal.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class PITMonitor:
     n_rows_ : int
         Number of rows so far.
     e_value_ : float
-        Evidence against calibration. Its expected value for a calibrated forecast is at most 1.
+        Evidence against calibration. For a calibrated forecast, the expected e-value is at most 1.
     alarm_ : bool
         Whether the e-value was ``1 / false_alarm`` or more after some row.
     alarm_row_ : int or None
-        Number of rows until the first alarm, with the row of the alarm. None without an alarm.
+        Number of rows up to and including the row of the first alarm. None without an alarm.
 
     See Also
     --------
@@ -52,11 +52,11 @@ class PITMonitor:
     Notes
     -----
     The null hypothesis is that the PIT :math:`u_i = F_i(y_i)` of each row is uniform given all previous rows
-    [1]_. A bet b is a density on [0, 1], so :math:`b(u_i)` has the expected value 1 under the null
-    hypothesis, and the product of :math:`b(u_i)` over rows is a martingale. The mean of the products of
-    several bets is a martingale too [2]_. The 49 bets are the beta densities with both parameters from 0.5,
-    0.7, 0.85, 1, 1.2, 1.5 and 2. For a change at row s, the product begins at s. Possible changes are 256
-    rows apart. The e-value is
+    [1]_. A bet b is a density on [0, 1]. Under the null hypothesis, :math:`b(u_i)` has the expected value 1,
+    so the product of :math:`b(u_i)` over the rows is a martingale. The mean of the products of several bets
+    is a martingale too [2]_. The 49 bets are the beta densities with both parameters from 0.5, 0.7, 0.85, 1,
+    1.2, 1.5 and 2. For a change at row s, the product begins at s. Possible changes are 256 rows apart. The
+    e-value is
 
     .. math:: E_n = \sum_{j \ge 1} w_j \frac1{49} \sum_{k=1}^{49}
         \prod_{i = 256 (j - 1) + 1}^{n} b_k(u_i), \quad
@@ -73,18 +73,19 @@ class PITMonitor:
     the PIT uniformly from :math:`F(y-)` to :math:`F(y)`. The randomized PIT is uniform for a calibrated
     forecast [3]_. A target outside the support of its forecast is impossible and gives an infinite e-value.
     For this reason, do not pass the members of a small ensemble as an `Empirical` distribution if the targets
-    are continuous. Fit a density to the members first. A target far in a tail keeps its evidence, because the
-    densities are computed from the logarithms of the distribution function and of its complement.
+    are continuous. Fit a density to the members first. A target far in a tail does not lose evidence by
+    rounding, because the densities are computed from the logarithms of the distribution function and of its
+    complement.
 
     No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. A
     forecast calibrated on k rows has probability errors of about :math:`0.5 / \sqrt k`, and the monitor may
-    detect them after more than k new rows. For dependent rows, such as errors of neighboring hours, the false
-    alarm rate is not valid.
+    detect these errors after more than k new rows. For dependent rows, such as errors of neighboring hours,
+    the false alarm rate is not valid.
 
-    The e-value depends on the order of the rows, and monitors cannot be merged. The mean of the e-values of
-    several independent streams is an e-value: for one test of all streams, compare this mean with
-    ``1 / false_alarm``. The time of an update is proportional to its rows, about 1 s per million rows
-    of a normal forecast. The size of the state does not depend on the number of rows.
+    The e-value depends on the order of the rows, and monitors cannot be merged. For one test of several
+    independent streams, compare the mean of their e-values with ``1 / false_alarm``, because this mean is
+    also an e-value. The time of an update is proportional to the number of new rows, about 1 s per million
+    rows of a normal forecast. The size of the state does not depend on the number of rows.
 
     References
     ----------

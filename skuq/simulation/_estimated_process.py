@@ -53,19 +53,19 @@ _NOISES: dict[str, Callable[[FloatArray, FloatArray], Distribution]] = {
 
 
 class EstimatedProcess(RegressorMixin, BaseProcess):
-    r"""Process estimated from a data set: its rows, a fitted regression function, and fitted noise.
+    r"""Process with the rows of a data set, a fitted regression function and fitted noise.
 
     `fit` uses the predictions of one regressor as the regression function. The predictions of a second
     regressor, fitted to the squared residuals, are the variance of the noise. `fit` splits the rows into
-    training and test rows. Training sets are the training rows with simulated targets, as in algorithm 3 of
-    [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer and display of
-    skuq can also evaluate this ideal forecast.
+    training and test rows. Each training set consists of the training rows and newly simulated targets, as in
+    algorithm 3 of [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer
+    and display of skuq can also evaluate this ideal forecast.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Regressor whose predictions are the regression function. It is cloned and fitted to all rows, with
-        X unchanged. None means a random forest of 100 trees of depth 15.
+        Regressor whose predictions are the regression function. The regressor is cloned and fitted to all
+        rows, without conversion of X. None means a random forest of 100 trees of depth 15.
     noise_estimator : estimator or None, default=None
         Regressor of the squared residuals. Its predictions are the variance of the noise, at least 0. None
         means another clone of ``estimator``.
@@ -83,13 +83,13 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Folds for out-of-sample residuals. An int k means ``KFold(k, shuffle=True)``. Every row must be
         tested exactly once.
     random_state : int, RandomState instance or None, default=None
-        Seed of folds, split and targets, and of regressors without a seed; an integer makes results
+        Seed of the folds, the split, the targets and all regressors without a seed; an integer makes results
         reproducible. None draws a seed once, in `fit`.
 
     Attributes
     ----------
     estimator_, noise_estimator_ : estimator
-        Fitted regressors of the mean, and of the squared residuals in units of a common factor.
+        Fitted regressor of the mean, and fitted regressor of the squared residuals divided by a constant.
     train_rows_, test_rows_ : ndarray of int
         Row numbers of the training rows and the test rows.
     X_test_ : array-like or DataFrame
@@ -107,13 +107,13 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     Notes
     -----
     All simulations have the features of the data set, because the dependence of features is difficult to
-    simulate. The predictions of a forest are a step function, which smooth models estimate with a bias.
-    Because of this ``bias``, confidence intervals of smooth models have low coverage, even if their width is
-    right. Compare the width of prediction intervals with the width of the true intervals.
+    simulate. The predictions of a forest are a step function, so smooth models have a ``bias``. Because of
+    this bias, the confidence intervals of smooth models have low coverage, even if their width is right.
+    Compare the width of prediction intervals with the width of the true intervals.
 
     The standard deviation of the noise is at least a millionth of the root mean squared residual.
 
-    The cost is two fits, and one fit per fold.
+    The cost is two fits plus one fit per fold.
 
     References
     ----------

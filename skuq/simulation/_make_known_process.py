@@ -63,8 +63,8 @@ def make_known_process(
         "cubic" has uniform x and noise of standard deviation 0.2 (section 5.2 of [1]_).
         "cubic-heteroscedastic" has uniform x and noise of standard deviation :math:`0.1 + x^2` (5.3).
         "cubic-gap" has noise of standard deviation 0.2 and few rows from -0.2 to 0.1 (5.4). The paper does
-        not publish the density of x. Here it is an equal mixture of two normal distributions at -0.4 and
-        0.3 with standard deviation 0.08, truncated to [-0.5, 0.5].
+        not publish the density of x. Here, the density is an equal mixture of two normal distributions at
+        -0.4 and 0.3 with standard deviation 0.08, truncated to [-0.5, 0.5].
     n_train : int, default=1000
         Number of rows of a training set.
     n_test : int, default=1000

@@ -43,13 +43,13 @@ class PointwiseCoverage:
     prediction_width, confidence_width : ndarray of shape (n,) or (n, k)
         Mean width over simulations, in the units of y. ``confidence_width`` may be None.
     bias : ndarray of shape (n,) or None
-        Mean of the predicted mean over simulations, minus the regression function, in the units of y; None
-        if ``truth`` is None.
+        Mean over simulations of the predicted mean, minus the regression function, in the units of y. None if
+        ``truth`` is None.
     spread : ndarray of shape (n,)
-        Standard deviation of the predicted mean over simulations, in the units of y.
+        Standard deviation over simulations of the predicted mean, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean over simulations of the predicted epistemic standard deviation, the estimator's own estimate of
-        ``spread``. None without confidence intervals.
+        Mean over simulations of the predicted epistemic standard deviation, which is the estimator's estimate
+        of ``spread``. None without confidence intervals.
 
     See Also
     --------
@@ -58,8 +58,8 @@ class PointwiseCoverage:
 
     Notes
     -----
-    A confidence interval has low coverage if its estimator is biased, or if ``claimed_spread`` is smaller
-    than ``spread``. Compare ``bias``, ``spread`` and ``claimed_spread`` to find the cause.
+    Confidence intervals have low coverage if the estimator is biased, or if ``claimed_spread`` is smaller
+    than ``spread``. To find the cause, compare ``bias``, ``spread`` and ``claimed_spread``.
 
     References
     ----------
@@ -157,7 +157,8 @@ class PointwiseCoverage:
         Parameters
         ----------
         kind : {"prediction", "confidence"}, default="prediction"
-            Kind of intervals, with PICF or CICF.
+            Kind of intervals. The score of prediction intervals uses PICF, the score of confidence intervals
+            uses CICF.
         corrected : bool, default=False
             Whether to subtract the Monte Carlo error, the variance over simulations divided by S. The
             corrected score is unbiased and may be negative. The uncorrected score of perfect confidence

@@ -38,8 +38,9 @@ def simulate_coverage(
     """Return the coverage of an estimator's intervals at each x, over repeated training sets.
 
     A single test set shows the average coverage of intervals, but not the coverage at each x [1]_. This
-    function fits the estimator to many training sets of a process with a known truth. It returns the coverage
-    of the prediction intervals at each test row, and of the confidence intervals if the estimator has them.
+    function fits the estimator to many training sets of a process with a known truth. At each test row, the
+    function returns the coverage of the prediction intervals. If the estimator has confidence intervals, the
+    function also returns the coverage of these intervals.
 
     Parameters
     ----------
@@ -50,11 +51,11 @@ def simulate_coverage(
         Source of the training sets and of the truth in the test rows. The truth of `SplitData` is unknown, so
         only the coverage of each simulation is returned.
     n_simulations : int, default=100
-        Number of training sets S, at least 2. Fewer than 30 give a `SmallSampleWarning`.
+        Number of training sets S, at least 2. Fewer than 30 cause a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
-        Whether to compute confidence intervals, which are the intervals of the epistemic part. "auto"
+        Whether to compute confidence intervals, which describe only the epistemic uncertainty. "auto"
         computes them if the first predicted distribution separates epistemic from aleatoric uncertainty. True
         raises an error if the distribution does not separate them.
     n_jobs : int or None, default=None
@@ -66,7 +67,7 @@ def simulate_coverage(
     Returns
     -------
     result : PointwiseCoverage
-        Coverage of each interval, widths, bias, and the true and the claimed spread of the mean.
+        Coverage, widths, bias, and the true and the claimed spread of the predicted mean.
 
     Raises
     ------
@@ -87,16 +88,16 @@ def simulate_coverage(
 
     Notes
     -----
-    Each simulation sets every ``random_state`` of the estimator and of its parts, including integers,
-    because the effect of a seed would count as bias if all simulations had the same seed. A splitter with a
-    seed keeps this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations
-    therefore equal a study of 20 simulations, and two estimators with one process get the same data. Each
-    warning is given once for all simulations.
+    Each simulation sets every ``random_state`` of the estimator and of its parts, including integers. If all
+    simulations had the same seed, the effect of this seed would count as bias. A splitter with a seed keeps
+    this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations therefore
+    equal a study of 20 simulations, and two estimators with one process get the same data. Each warning is
+    given once for all simulations.
 
-    The cost is S fits. Networks of `skuq.neural` outside of containers such as a Pipeline train many
-    simulations at a time, in a fraction of the time of single fits. They standardize their inputs and need no
-    Pipeline. Memory is proportional to the product of simulations, test rows and coverages. Fitted models are
-    not kept.
+    The cost is S fits. Networks of `skuq.neural` train many simulations at a time, in a fraction of the time
+    of single fits, if they are not inside a container such as a Pipeline. These networks standardize their
+    inputs and need no Pipeline. Memory is proportional to the product of simulations, test rows and
+    coverages. Fitted models are not kept.
 
     References
     ----------

@@ -16,9 +16,9 @@ from skuq.simulation._seeds import draw_seed
 class SplitData(ConstructedProcess):
     """Very large data set, divided into test rows and disjoint training sets.
 
-    All targets are real, but the truth is unknown. Each test row has only one target. Only the share of rows
-    that the prediction intervals of a simulation cover is therefore defined. The coverage at each x and the
-    coverage of confidence intervals are not defined. The process needs no ``fit``.
+    All targets are real, but the truth is unknown. Each test row has only one target. Therefore, a simulation
+    gives only the share of test rows that the prediction intervals cover. The coverage at each x and the
+    coverage of confidence intervals are not available. The process needs no ``fit``.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def compare_score_decompositions(
     """Return the parts of a score of two models, with intervals of their differences.
 
     The table shows whether the better model is better calibrated or discriminates better. Each bootstrap
-    resample draws the same rows for both models, so that variation that both share cancels. The rows must be
+    resample draws the same rows for both models, so that their common variation cancels. The rows must be
     independent.
 
     Parameters
@@ -67,7 +67,7 @@ def compare_score_decompositions(
     table : DataFrame
         Rows `score`, `miscalibration` and `discrimination`. Columns `a` and `b`: parts of the models;
         `difference`: a - b; `low`, `high`: interval of the difference; `standard_error`. The uncertainty is
-        equal for both models and omitted.
+        omitted, because it is equal for both models.
 
     See Also
     --------
@@ -76,9 +76,9 @@ def compare_score_decompositions(
 
     Notes
     -----
-    The intervals are basic bootstrap intervals: quantiles of the resamples, mirrored at the difference. The
-    repeated rows of a resample increase miscalibration and discrimination, and the mirror removes this bias.
-    The cost is two decompositions per resample, 300 resamples of 19 levels take 1.5 s for 1000 rows.
+    The intervals are basic bootstrap intervals: quantiles of the resamples, reflected about the difference.
+    The repeated rows of a resample increase miscalibration and discrimination. The reflection removes this
+    bias. The cost is two decompositions per resample: 300 resamples of 19 levels take 1.5 s for 1000 rows.
 
     References
     ----------

@@ -30,15 +30,16 @@ class ScoreDecomposition:
     score : float
         Mean score of the forecast.
     miscalibration : float
-        Score that isotonic recalibration removes, at least 0; smaller is better.
+        Decrease of the score by isotonic recalibration, at least 0; smaller is better.
     discrimination : float
-        Score that recalibrated forecasts gain over a constant forecast, at least 0; larger is better.
+        Score of the best constant forecast minus the score of the recalibrated forecast, at least 0; larger
+        is better.
     uncertainty : float
-        Score of the best constant forecast. It depends on the targets alone.
+        Score of the best constant forecast, which depends on the targets alone.
     miscalibration_limit : float
         Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without redraws.
     p_value : float
-        Probability of at least this miscalibration of a calibrated forecast. NaN without redraws.
+        Probability that a calibrated forecast has at least this miscalibration. NaN without redraws.
     parts : DataFrame
         Parts by level, threshold or class, with columns `share`, `score`, `miscalibration`, `discrimination`
         and `uncertainty`. A part of all rows is the sum of `share` times the column.
@@ -80,10 +81,11 @@ def score_decomposition(
 ) -> ScoreDecomposition:
     r"""Decompose a score into miscalibration, discrimination and uncertainty.
 
-    The decomposition shows where a forecast loses. Miscalibration is the loss that a recalibration would
-    remove: an increasing function of the forecast, fitted to the same rows. Discrimination is the gain of the
-    recalibrated forecast over a constant forecast: a forecast that distinguishes the rows better has more of
-    it. Uncertainty is the score of the best constant forecast. It is equal for all models on the same rows.
+    The decomposition shows why a forecast has a high loss. Miscalibration is the loss that a recalibration
+    would remove. The recalibration is an increasing function of the forecast, fitted to the same rows.
+    Discrimination is the gain of the recalibrated forecast over a constant forecast. Discrimination is larger
+    for a forecast that distinguishes the rows better. Uncertainty is the score of the best constant forecast,
+    which is equal for all models on the same rows.
 
     The parts are computed on the rows of the evaluation. Even a calibrated forecast therefore has a positive
     miscalibration, which is 15 % of the CRPS at 100 rows and 4 % at 1000 rows. Compare the miscalibration
@@ -108,9 +110,9 @@ def score_decomposition(
         "crps", an integer m means the centers of m cells of equal width, and increasing levels have the
         widths of their cells as shares. None means 19.
     thresholds : int, float or array-like of shape (k,), default=None
-        Values of y. "brier" and "log_loss" of a Distribution need them, with equal shares. For "crps" by
-        threshold, the trapezoid rule integrates from the first to the last threshold; an integer is the
-        approximate number of thresholds that cover targets and forecasts, and None means 100.
+        Values of y. "brier" and "log_loss" of a Distribution need thresholds, which have equal shares. For
+        "crps" by threshold, the trapezoid rule integrates from the first to the last threshold; an integer is
+        the approximate number of thresholds that cover targets and forecasts, and None means 100.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None
@@ -150,22 +152,22 @@ def score_decomposition(
         \mathrm{UNC} = S(F^{mg})
 
     The isotonic recalibration is the increasing function of the forecast with the smallest mean score. The
-    identity and all constants are increasing, so no part is negative. Each level, threshold and class has a
-    recalibration of its own. The CRPS is the integral of twice the pinball loss over the levels, and of the
+    identity and all constants are increasing, so no part is negative. Each level, threshold and class is
+    recalibrated separately. The CRPS is the integral of twice the pinball loss over the levels, and of the
     Brier score over the thresholds; the parts are the integrals of the parts [2]_. With 19 levels or 100
     thresholds, the score of smooth forecasts differs from `crps_loss` by up to 0.5 %.
 
     Only the order of the forecasts matters for discrimination. Miscalibration in this sense is not
-    conditional calibration: a forecast with a constant standard deviation may have none, although the noise
-    varies. It then has less discrimination.
+    conditional calibration: a forecast with a constant standard deviation may have no miscalibration,
+    although the noise varies. Such a forecast has less discrimination.
 
     For more than two classes, each class is compared with the rest, and the score is the mean over the
     classes. The Brier score is then the multiclass Brier score divided by the number of classes. For two
     classes, this is the usual score of the second class. If an observed event has a probability of 0, the log
     loss and its miscalibration are infinite.
 
-    The parts of all rows are not means of the parts of the groups. Differences between groups are
-    discrimination of all rows and of no group.
+    The parts of all rows are not means of the parts of the groups. Differences between groups increase the
+    discrimination of all rows, but not of any group.
 
     The log score of a density has no such decomposition, because the isotonic recalibration has no density.
     Recalibration by the order of the means can have a negative miscalibration.

@@ -45,7 +45,7 @@ GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95
 
 @dataclass(frozen=True)
 class Request:
-    """Checked options that say which score is decomposed, and how."""
+    """Checked options: the score and the method of its decomposition."""
 
     score: str
     method: str
@@ -76,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Problem:
-    """Targets and weights of the rows that count, and the sections of one forecast.
+    """Targets and weights of the rows with positive weight, and the sections of one forecast.
 
     ``unit`` is the unit of targets and sections. Scores are multiplied by ``factor`` to the power ``power``.
     ``forecast`` draws targets; None means that it is a point forecast.

@@ -43,8 +43,8 @@ def quantile_reliability_curve(
     r"""Return the quantile of the targets given the forecast quantile, with a band.
 
     The curve shows for which forecasts a quantile is too low or too high. The conditional quantile is
-    estimated by isotonic regression, so that there are no bins to choose. The curve of a calibrated quantile
-    is near the diagonal.
+    estimated by isotonic regression, so no bins have to be chosen. The curve of a calibrated quantile is near
+    the diagonal.
 
     Parameters
     ----------
@@ -58,11 +58,12 @@ def quantile_reliability_curve(
         Number of repetitions of each row.
     band : {"consistency", "confidence"} or None, default="consistency"
         "consistency": range of the curves of calibrated forecasts, from targets drawn from the forecasts. A
-        curve outside the band is evidence of miscalibration. "confidence": range of the curves of
-        resampled rows, around the estimated curve. It shows how well the curve is known. None means no band.
+        curve outside the band is evidence of miscalibration. "confidence": range of the curves of resampled
+        rows, around the estimated curve. This range shows the uncertainty of the curve. None means no band.
     band_coverage : float, default=0.9
         Probability of the band at each forecast. A calibrated curve leaves the band at some forecasts almost
-        surely, so the band is no test of the whole curve. `score_decomposition` has a p-value.
+        surely, so the band is not a test of the whole curve. `score_decomposition` returns a p-value for such
+        a test.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None
@@ -136,8 +137,8 @@ def probability_reliability_curve(
     r"""Return the frequency of an event given its forecast probability, with a band.
 
     The curve is the reliability diagram of a class, or of the event that a target exceeds a threshold. The
-    conditional frequency is estimated by isotonic regression, so that there are no bins to choose. The curve
-    of calibrated probabilities is near the diagonal.
+    conditional frequency is estimated by isotonic regression, so no bins have to be chosen. The curve of
+    calibrated probabilities is near the diagonal.
 
     Parameters
     ----------

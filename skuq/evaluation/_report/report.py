@@ -106,11 +106,11 @@ def uncertainty_report(
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
 ) -> UncertaintyReport:
-    """Return all metrics of a forecast with their meaning.
+    """Return all metrics of a forecast, each with a sentence that explains its value.
 
-    Calibration errors of a perfect forecast are also positive, and they are larger on fewer rows. The report
-    therefore compares each value with the value for targets drawn from the forecasts themselves. The report
-    also has a bootstrap interval of each value, and a sentence that explains the value.
+    Even a perfect forecast has positive calibration errors, which are larger for fewer rows. The report
+    therefore compares each value with values for simulated targets, which are drawn from the forecasts. The
+    report also has a bootstrap interval of each value.
 
     Parameters
     ----------
@@ -125,8 +125,9 @@ def uncertainty_report(
         without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then
         contain all classes.
     coverage : float, default=0.9
-        Nominal coverage of the central interval, or of the prediction set of a classifier. It applies to all
-        metrics of one interval or set. Given bounds and sets must have this coverage.
+        Nominal coverage of the central interval, or of the prediction set of a classifier. The coverage
+        applies to all metrics of one interval or set. If `y_pred` holds bounds or sets, they must have this
+        coverage.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
@@ -151,8 +152,8 @@ def uncertainty_report(
     report : UncertaintyReport
         DataFrame with one row per metric, or per metric and model, and the columns title, value, low, high
         (interval), calibrated, calibrated_low, calibrated_high (mean and range of a calibrated model), units,
-        direction, optimum and reading. It prints as a table with models side by side. The value of an
-        undefined metric is NaN, and its reading states the reason.
+        direction, optimum and reading. The report prints as a table with the models side by side. If a metric
+        is undefined, its value is NaN, and its reading states the reason.
 
     Warns
     -----
@@ -244,7 +245,7 @@ def _models(y_pred: Any) -> dict[str, Any]:
 def _rows(
     y_true: ArrayLike, models: Mapping[str, Any], labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Rows:
-    """Return the rows; labels, sets or more than two columns mean class targets."""
+    """Return the checked rows; the targets are classes if there are labels, sets or more than two columns."""
     arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_bounds(forecast)]
     tables = [each for each in arrays if each.ndim == 2]
     if labels is not None and not tables:

@@ -24,7 +24,7 @@ STAR = "* best value of the row; test its significance with `paired_permutation_
 class UncertaintyReport(pd.DataFrame):
     """DataFrame returned by `uncertainty_report`, which prints as a readable table.
 
-    Selections from it are plain DataFrames.
+    Selections from a report are plain DataFrames.
 
     Parameters
     ----------

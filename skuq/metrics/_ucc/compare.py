@@ -28,8 +28,8 @@ class CharacteristicsComparison:
     models : DataFrame
         One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
         model is the narrowest. If several models are equally narrow up to rounding, the miss rate counts for
-        the first of them. Miss rates that no model reaches are not counted for any model. "dominated_by": the
-        models that dominate this model, separated by commas.
+        the first of these models. Miss rates that no model reaches are not counted for any model.
+        "dominated_by": the models that dominate this model, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
         "miss_rate_high", in decreasing order of miss rates.
@@ -54,8 +54,8 @@ def compare_characteristics_curves(
     """Return the areas, the Pareto front and the dominated models of several curves.
 
     The comparison shows whether one model has a better trade-off of width and misses at all miss rates. A
-    model is dominated if another model's bands are never wider at the same miss rate, and are narrower at
-    some miss rates.
+    model is dominated if the bands of another model are narrower at some miss rates and are not wider at any
+    miss rate.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def interval_miss_rate(
 
     Neither direction is better: compare the miss rate with one minus the nominal coverage. The miss rate is
     one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics curve. The metric
-    is not proper: infinite intervals never miss (see the example), so do not select by it.
+    is not proper: infinite intervals never miss (see the example). Do not select models by this metric.
 
     Parameters
     ----------
@@ -128,8 +128,9 @@ def mean_interval_half_width(
     r"""Return the mean half width of the intervals (bandwidth), half of `mean_interval_width`.
 
     The smaller the better at equal coverage, minimum is zero. The half width is an axis of the uncertainty
-    characteristics curve. It depends on the forecasts alone and is not proper: intervals of width 0 have the
-    best value, but contain no target (see the example). Do not select models by this metric.
+    characteristics curve. The half width depends on the forecasts alone. The metric is not proper: intervals
+    of width 0 have the best value, but contain no target (see the example). Do not select models by this
+    metric.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def mean_interval_half_width(
     See Also
     --------
     mean_interval_width : Twice the half width.
-    interval_excess : The part of the half width that the targets did not need.
+    interval_excess : The part of the half width that was not needed to cover the targets.
 
     Notes
     -----
@@ -217,9 +218,10 @@ def interval_excess(
     r"""Return the excess, the mean distance of covered targets from the nearer bound.
 
     The smaller the better at equal coverage, minimum is zero. The mean is over all rows, with 0 for missed
-    targets. The excess is the part of the width that was not needed to cover the targets. It is an axis of
-    the uncertainty characteristics curve and the counterpart of `interval_deficit`. The metric is not proper:
-    intervals that miss every target have no excess (see the example), so do not select by it.
+    targets. The excess is the part of the width that was not needed to cover the targets. The excess is an
+    axis of the uncertainty characteristics curve and the counterpart of `interval_deficit`. The metric is not
+    proper: intervals that miss every target have an excess of 0 (see the example). Do not select models by
+    this metric.
 
     Parameters
     ----------
@@ -232,9 +234,9 @@ def interval_excess(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     side : {"nearest", "active"}, default="nearest"
-        Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the target's side of the forecast mean
-        (the package UQ360). The two distances may differ for asymmetric intervals. Bounds have no mean, so
-        they require "nearest".
+        Whether the distance is measured to the nearer bound (eq. 6 of [1]_), or to the bound on the side of
+        the forecast mean on which the target lies (as in the package UQ360). The two distances may differ for
+        asymmetric intervals. Bounds have no mean, so they require "nearest".
 
     Returns
     -------
@@ -296,9 +298,10 @@ def interval_deficit(
     r"""Return the deficit, the mean distance of missed targets from their interval.
 
     The smaller the better at equal width, minimum is zero. The mean is over all rows, with 0 for covered
-    targets. The deficit is a miss rate in which each miss counts by its distance. It is an axis of the
-    uncertainty characteristics curve. The metric is not proper: infinite intervals have no deficit (see the
-    example), so do not select by it. A weighted sum of width and deficit is the proper `interval_score_loss`.
+    targets. The deficit is a miss rate in which each miss is weighted by its distance. The deficit is an axis
+    of the uncertainty characteristics curve. The metric is not proper: infinite intervals have a deficit of 0
+    (see the example). Do not select models by this metric. A weighted sum of width and deficit is the proper
+    `interval_score_loss`.
 
     Parameters
     ----------

@@ -318,8 +318,8 @@ def uncertainty_characteristics_curve(
 
     The bands are multiplied by k from 0 until every target is inside. The curve records mean bandwidth, miss
     rate, excess and deficit. A lower curve is better. If two curves cross, the better model depends on the
-    acceptable miss rate. A common factor of all bands does not change the curve, so it does not depend on
-    calibration.
+    acceptable miss rate. A common factor of all bands does not change the curve, so the curve does not depend
+    on calibration.
 
     Parameters
     ----------
@@ -338,13 +338,14 @@ def uncertainty_characteristics_curve(
         Point predictions inside the bounds, from which the bands start. None means the mean, the median, or
         the middle of the bounds.
     vary : {"scale", "bias"}, default="scale"
-        Multiply the bands by a factor, or add a number, which may be negative. Bands are never negative.
+        Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
+        This number may be negative, but bands are never negative.
     side : {"nearest", "active"}, default="nearest"
-        Measure the excess to the nearer bound (eq. 6), or to the bound on the side of the target (the package
-        UQ360). The two distances differ only for asymmetric bands.
+        Whether the excess is measured to the nearer bound (eq. 6), or to the bound on the side of the target
+        (as in the package UQ360). The two distances differ only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
-        "keep" leaves rows with a band of 0 missed at every factor, unless the target equals the prediction.
-        "min" replaces these bands by the smallest positive band of their side (UQ360).
+        With "keep", rows with a band of 0 are missed at every factor, unless the target equals the
+        prediction. "min" replaces these bands by the smallest positive band of their side (UQ360).
 
     Returns
     -------
@@ -366,7 +367,8 @@ def uncertainty_characteristics_curve(
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
         \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
-    for symmetric bands. The cost is one sort, O(n log n). Of tied scales, the last one is used (lemma 1).
+    for symmetric bands. The cost is one sort, O(n log n). If several rows have the same scale, the last of
+    these rows is used (lemma 1).
 
     References
     ----------

@@ -141,9 +141,10 @@ def auucc_loss(
     r"""Return the area under the uncertainty characteristics curve (AUUCC).
 
     The smaller the better, minimum is zero. The area is the bandwidth averaged over all miss rates of the
-    `uncertainty_characteristics_curve`, in the units of y. The area depends on the errors of the predictions,
-    so compare models with the same predictions, or use `auucc_gain_score`, which is relative to constant
-    bands. A common factor of all bands does not change the area, so it does not measure calibration.
+    `uncertainty_characteristics_curve`, in the units of y. The area depends on the errors of the predictions.
+    Therefore, compare models with the same predictions, or use `auucc_gain_score`, which is relative to
+    constant bands. A common factor of all bands does not change the area, so the area does not measure
+    calibration.
 
     The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
     example). Two other areas are closer to a proper score: the area of excess and deficit, and the part of
@@ -174,10 +175,10 @@ def auucc_loss(
     bands : "std" or float, default="std"
         One standard deviation around the mean, or the central interval of this coverage around the median.
     vary : {"scale", "bias"}, default="scale"
-        Multiply the bands by a factor, or add a number.
+        Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
     zero_band : {"keep", "min"}, default="keep"
-        Keep bands of width 0, which remain 0 for any factor, or replace them by the smallest positive band
-        (UQ360).
+        Whether bands of width 0 are kept, so that their width is 0 for any factor, or are replaced by the
+        smallest positive band (as in UQ360).
 
     Returns
     -------
@@ -281,11 +282,11 @@ def auucc_gain_score(
     The larger the better, maximum is one. The bands are one standard deviation to either side of the mean.
     Scaling the bands gives the uncertainty characteristics curve of mean bandwidth and miss rate. The gain
     compares the area under this curve with the area for constant bands around the same means. A common factor
-    of all standard deviations does not change the gain, so it does not measure calibration.
+    of all standard deviations does not change the gain, so the gain does not measure calibration.
 
-    The metric is not proper. It equals Cov(k, sigma) / MAE with k = \|error\| / sigma. For the true sigma
-    of a location-scale family, its expected value is 0, as for constant bands. The square root of the true
-    sigma has a larger gain than the true sigma (see the example). Select by `crps_loss`.
+    The metric is not proper. The gain equals Cov(k, sigma) / MAE with k = \|error\| / sigma. For the true
+    sigma of a location-scale family, the expected gain is 0, as for constant bands. The square root of the
+    true sigma has a larger gain than the true sigma (see the example). Select by `crps_loss`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Metrics of more rows than memory holds, from statistics of blocks that add up."""
+"""Metrics of more rows than memory holds, from additive statistics of blocks of rows."""

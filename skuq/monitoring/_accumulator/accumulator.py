@@ -1,4 +1,4 @@
-"""Metrics of rows in blocks, from one or several machines."""
+"""Metrics that are computed from blocks of rows, on one or several machines."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ MOST_SHOWN = 6
 
 
 class MetricAccumulator:
-    """Metrics of any number of rows in blocks; accumulators of different rows can be added.
+    """Metrics of any number of rows, computed block by block; accumulators of different rows can be merged.
 
     Use the accumulator for more rows than memory holds, for rows on several machines or in several files, or
-    for rows over time. Each block of rows updates the accumulator and may then be discarded. Merge the
-    accumulators of several processes. If all rows fit into memory, use the functions of `skuq.metrics` or
+    for rows over time. Each block of rows updates the accumulator and may then be discarded. The accumulators
+    of several processes can be merged. If all rows fit into memory, use the functions of `skuq.metrics` or
     `uncertainty_report`, which adds resampling.
 
     Parameters
@@ -64,10 +64,10 @@ class MetricAccumulator:
     n_bins : int, default=10
         Number of bins of the reliability table, and of metrics with a default of 10 bins.
     accuracy : float, default=1e-3
-        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. It is half the bin width
-        of the histogram of the logarithm, so it determines the size of the accumulator.
+        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. The accuracy is half the
+        bin width of the histogram of the logarithm. A smaller value therefore makes the accumulator larger.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It applies to all metrics of one interval.
+        Nominal coverage of the central interval. The coverage applies to all metrics of one interval.
     curves : sequence of {"calibration", "reliability", "characteristics"}, default=all three
         Curves and tables to accumulate. "reliability" and "characteristics" need finite means and standard
         deviations.
@@ -94,8 +94,8 @@ class MetricAccumulator:
     Raises
     ------
     ValueError
-        If a metric is not mergeable, because it draws random groups of all rows, or because its options make
-        it a function of all rows.
+        If a metric is not mergeable, because the metric draws random groups of all rows, or because it needs
+        all rows with the given options.
 
     See Also
     --------
@@ -105,10 +105,10 @@ class MetricAccumulator:
 
     Notes
     -----
-    Sums over rows, counts at fixed levels and ranges can be merged exactly. All scores, coverage and width,
-    `auucc_loss`, and metrics such as `mean_absolute_calibration_error` are computed from them. ENCE, UCE and
-    QCE have bins of the predicted standard deviation. These metrics, the uncertainty characteristics curve
-    and areas of its parts use a logarithmic histogram whose bins hold the sums of the other columns. With
+    Sums over rows, counts at fixed levels and ranges can be merged exactly. These statistics give all scores,
+    coverage and width, `auucc_loss`, and metrics such as `mean_absolute_calibration_error`. ENCE, UCE and QCE
+    have bins of the predicted standard deviation. These metrics, the uncertainty characteristics curve and
+    areas of its parts use a logarithmic histogram whose bins hold the sums of the other columns. With
     ``accuracy=1e-3`` and a million rows, the error of ENCE is below 1e-4 and the error of the area of the
     curve below 1e-5. Areas of parts of the curve have an error below `accuracy`. The exact
     `miscalibration_area` is computed with straight lines between ``1 / accuracy`` levels, with an error below
@@ -116,9 +116,9 @@ class MetricAccumulator:
 
     The state takes about 1 MB if standard deviations and errors span six orders of magnitude, for any number
     of rows. QCE needs most of this memory. The time is O(n). All metrics and curves of normal forecasts take
-    about 1 s per million rows, and fewer metrics take less time. Each update also takes some milliseconds, so
-    blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` take the least time if the levels
-    are the levels of the quantiles, because no distribution is evaluated:
+    about 1 s per million rows, and fewer metrics take less time. Each update also takes a few milliseconds,
+    so blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` take the least time if the
+    levels are the levels of the quantiles, because no distribution is evaluated:
     ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
 
     Examples
@@ -248,7 +248,8 @@ class MetricAccumulator:
         Parameters
         ----------
         other : MetricAccumulator
-            Accumulator with the same arguments and the same version of skuq. It is not changed.
+            Accumulator with the same arguments and the same version of skuq. The method does not change this
+            accumulator.
 
         Returns
         -------
@@ -353,8 +354,8 @@ class MetricAccumulator:
         Returns
         -------
         quantiles : ndarray of shape (k,)
-            Smallest standard deviations that this share of the rows does not exceed, in the units of y,
-            within the relative accuracy.
+            For each level, the smallest value that this share of the standard deviations does not exceed, in
+            the units of y and up to the relative accuracy.
         """
         p = np.atleast_1d(check_probabilities(levels, "levels"))
         squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
@@ -367,7 +368,7 @@ class MetricAccumulator:
         n_resamples: int = 1000,
         random_state: int | np.random.RandomState | None = None,
     ) -> UncertaintyReport:
-        """Return the metrics with intervals and their meaning.
+        """Return the metrics with intervals and explanations.
 
         Parameters
         ----------
