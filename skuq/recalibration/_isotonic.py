@@ -74,30 +74,28 @@ class IsotonicRecalibrator(BaseRecalibrator):
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     StdScalingRecalibrator : One factor for every standard deviation.
 
-    Notes
-    -----
-    The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`, its quantile
-    function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values :math:`u_i = F_i(y_i)` and
-    their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)` (Weibull), equal values
-    share their mean rank, and a weight of k is k equal values. These points already increase, so isotonic
-    regression does not change them, and linear interpolation makes the map strictly increasing.
-    Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do not
-    saturate. For a `Normal` they are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence is
-    corrected; the same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
-    whose far levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the
-    outermost knots the map continues with its overall slope, the ratio of the standard deviations of observed
-    and predicted scores. For families with power tails the slope is at least 1, so that moments exist if the
-    model's moments exist.
+    Notes ----- The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`,
+    its quantile function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values
+    :math:`u_i = F_i(y_i)` and their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)`
+    (Weibull), equal values share their mean rank, and a weight of k is k equal values. These points already
+    increase, so isotonic regression does not change them, and linear interpolation makes the map strictly
+    increasing. Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do
+    not saturate. For a `Normal`, the scores are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of
+    overconfidence is corrected. The same holds for `NormalMixture`, `Quantiles` and distributions built on
+    them. In a family whose far levels underflow, rows beyond 38 normal scores count as outside the support.
+    Beyond the outermost knots the map continues with its overall slope, the ratio of the standard deviations
+    of observed and predicted scores. For families with power tails the slope is at least 1, so that moments
+    exist if the model's moments exist.
 
     A row whose target lies on an atom is spread evenly over the levels from :math:`F(y-)` to :math:`F(y)`,
     the expectation of the randomized PIT [3]_. Target and atom are equal if they agree in single precision.
 
     If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
-    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is their standard deviation. The scores are first
-    shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays straight.
-    ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the estimate differs
-    from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at levels that it
-    maps between 1 / (n + 1) and n / (n + 1).
+    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores. The scores are
+    first shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays
+    straight. ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the
+    estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at
+    levels that it maps between 1 / (n + 1) and n / (n + 1).
 
     With few rows the map is noisy. For a calibrated model it increases the negative log-likelihood on new
     rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. Fewer than 12 rows give a

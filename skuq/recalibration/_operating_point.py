@@ -74,11 +74,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
-    See Also
-    --------
-    ConformalRecalibrator : The same quantile with a finite-sample correction, which gives a guarantee.
-    StdScalingRecalibrator : One factor for every standard deviation, chosen by likelihood, CRPS or coverage.
-    skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
+    See Also -------- ConformalRecalibrator : Intervals with guaranteed coverage, by a finite-sample
+    correction. StdScalingRecalibrator : One factor for every standard deviation, chosen by likelihood, CRPS
+    or coverage. skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
 
     Notes
     -----

@@ -32,10 +32,10 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     Parameters
     ----------
     objective : {"nll", "crps", "coverage"}, default="nll"
-        Criterion of the factor. "nll" makes the mean squared standardized residual 1, the maximum likelihood
-        factor for Gaussian predictions. "crps" minimizes the mean CRPS for any family; outliers have little
-        influence. "coverage" makes the central interval at `coverage` contain this share of the calibration
-        rows, for any shape, and ignores other intervals.
+        Criterion of the factor. "nll" makes the mean squared standardized residual 1; for Gaussian
+        predictions, this factor has the maximum likelihood. "crps" minimizes the mean CRPS for any family;
+        outliers have little influence. "coverage" makes the central interval at `coverage` contain this share
+        of the calibration rows, for any shape. Other intervals have no influence.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Used with ``objective="coverage"``; strictly between 0 and
         1.
@@ -58,15 +58,13 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     OperatingPointRecalibrator : Intervals with a given miss rate or the least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
-    Notes
-    -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of "nll" is
+    Notes ----- With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of "nll" is
     :math:`\sqrt{\sum w_i z_i^2 / \sum w_i}`, which minimizes the Gaussian negative log-likelihood of
     :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_ [2]_. For any other family it makes the mean squared
     standardized residual 1 and scales about the mean. One gross outlier among few rows dominates this mean of
     squares. If ``robust``, the factor is the median of :math:`|y_i - \mu_i| / m_i`, with :math:`m_i` the
     median distance from the mean in the predicted distribution, :math:`0.6745\,\sigma_i` for a Gaussian.
-    Without outliers the variance of the robust factor is 2.7 times as large.
+    Without outliers, the variance of the robust factor is 2.7 times the variance of the other factor.
 
     "crps" minimizes :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, where :math:`C_i(x)` is the CRPS
     of row i at :math:`\mu_i + x`. The sum is convex in :math:`r`; the root of its derivative is found to ten
