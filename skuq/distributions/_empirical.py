@@ -36,9 +36,11 @@ class Empirical(Distribution):
     weights : ndarray of shape (n, m) or None
         Weights in the order of ``members``.
 
-    Notes ----- The constructor sorts in O(n m log m). Each method then costs O(n m). The CRPS divides the sum
-    over pairs of members by m^2; other packages call this version "nrg". Quantiles are members: the quantile
-    function is the inverse of the step cdf. The distribution has no density.
+    Notes
+    -----
+    The constructor sorts in O(n m log m). Each method then costs O(n m). The CRPS divides the sum over pairs
+    of members by m^2; other packages call this version "nrg". Quantiles are members: the quantile function is
+    the inverse of the step cdf. The distribution has no density.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Epoch, counted from 1, whose weights were kept.
     noise_std_ : float
-        Standard deviation of the noise before calibration, in the units of y. From equation 9 of [2]_.
+        Standard deviation of the noise before calibration, in the units of y, by equation 9 of [2]_.
     factor_ : float
         Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
     df_ : float

@@ -24,7 +24,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
     noise may vary with x. Prefer `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic
-    part is better. If the noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
+    part is more accurate. Prefer `MCDropoutRegressor` if the noise is the same everywhere.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows and with
     ``keep_best=False``, because the network follows its training rows. With ``keep_best=False``, intervals of
     95 % covered 24 to 83 % on 300 to 1000 rows. Confidence intervals, `epistemic`, are over-confident
-    everywhere: in the simulation of [2]_, section 5.3, intervals of 90 % covered 72 % after 80 epochs and
-    22 % after 190 epochs, because the rates continued to decrease. The distribution is also over-confident
-    far from the training rows. Coverage has no guarantee, because the same rows select the epoch, by the
-    score of the network with all units, and calibrate. ``keep_best=False`` guarantees coverage for
-    exchangeable rows.
+    everywhere: in the simulation of [2]_, section 5.3, intervals of 90 % covered 72 % after 80 epochs and 22
+    % after 190 epochs, because the rates continued to decrease. The distribution is also over-confident far
+    from the training rows. Coverage has no guarantee, because the same rows select the epoch and calibrate.
+    The epoch is selected by the score of the network with all units. ``keep_best=False`` guarantees coverage
+    for exchangeable rows.
 
     ``sample_weight`` counts repetitions and weights the losses; N is its sum.
 

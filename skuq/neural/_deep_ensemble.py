@@ -277,7 +277,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return the least number of out-of-bag members of a calibration row; one member has no spread."""
+        """Return the least number of out-of-bag members of calibration rows; one member has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:

@@ -26,7 +26,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction at the cost of one plain network, because posterior,
     prior and noise have closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the
-    noise varies, or if the uncertainty of the hidden layers matters.
+    noise varies with x, or if the uncertainty of the hidden layers matters.
 
     Parameters
     ----------
@@ -120,15 +120,15 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     replaces the trained weights. A new row has the variance :math:`\sigma^2 + \phi^T S \phi`. Laplace's
     approximation is exact given the features, because the likelihood is normal and the layer is linear.
     :math:`\alpha` and :math:`\sigma^2` maximize the evidence (MacKay's fixed point). The evidence treats the
-    features as given, although they are fitted to the same rows, so that the noise is too small. With
-    ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows and is at least
-    as large; the posterior follows from it.
+    features as given, although they are fitted to the same rows, so that the estimated noise is too small.
+    With ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows, but is
+    not smaller than the first estimate. The posterior is computed with this noise.
 
     The distribution is strongly over-confident with ``calibration=None`` (intervals of 95 % covered 29 to 77
     % on 300 to 1000 rows). It is also over-confident far from the training rows, with and without
     calibration, because the features are assumed to be certain. `epistemic` contains the uncertainty of the
-    last layer only. The held-out rows choose the noise, and the epoch with `keep_best`, so that coverage has
-    no strict guarantee.
+    last layer only. Coverage has no strict guarantee, because the held-out rows also determine the noise and,
+    with `keep_best`, the epoch.
 
     ``sample_weight`` counts repetitions and weights the losses and the evidence.
 

@@ -25,7 +25,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
     noise is the same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x, and
-    `DeepEnsembleRegressor` if its cost is acceptable: its epistemic part is better.
+    `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic part is more accurate.
 
     Parameters
     ----------
@@ -124,10 +124,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     over-confident: intervals of 95 % by the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 %
     with `last_layer`. With ``calibration=None``, the distribution is over-confident at low rates, with
     `last_layer` and on small data, because the noise is learned from residuals of training rows. The
-    distribution is also over-confident far from the training rows. If the noise varies with x, it is
-    over-confident at large noise. Confidence intervals depend on the rate and do not become narrower with
-    more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because calibration rows are
-    held out of training. With `keep_best`, the network with all units is scored.
+    distribution is also over-confident far from the training rows. If the noise varies with x, the
+    distribution is over-confident at large noise. Confidence intervals depend on the rate and do not become
+    narrower with more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because
+    calibration rows are held out of training. With `keep_best`, the network with all units is scored.
 
     Settings of the literature: ``output="members", calibration=None`` is the dropout of Kompa et al. [2]_.
     With ``last_layer=True``, these settings are the last-layer dropout of Kompa et al.

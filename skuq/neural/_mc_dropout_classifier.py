@@ -22,7 +22,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     """One network with dropout in training and prediction that predicts class probabilities.
 
     The classifier predicts class probabilities and the epistemic part of their entropy at the cost of one
-    network. Prefer `DeepEnsembleClassifier` if its cost is acceptable: its epistemic part is better.
+    network. Prefer `DeepEnsembleClassifier` if its cost is acceptable, because its epistemic part is more
+    accurate.
 
     Parameters
     ----------

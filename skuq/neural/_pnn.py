@@ -101,7 +101,7 @@ class PNNRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    DeepEnsembleRegressor : An ensemble of such networks in one training.
+    DeepEnsembleRegressor : Ensemble of such networks, trained in one pass.
     ProbabilisticNet : A net for users of skorch.
 
     Notes

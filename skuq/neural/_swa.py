@@ -77,12 +77,12 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """Cheap ensemble: snapshots of one network while its training continues at a constant rate.
+    """Ensemble of snapshots of one network, taken while training continues at a constant rate.
 
     The regressor estimates the error of a prediction. It costs little more than the training of one plain
-    network. Stochastic weight averaging (SWA) visits weights that fit about equally well. The noise is the
-    same for all x. Prefer `DeepEnsembleRegressor` if the noise varies, or if several networks are affordable:
-    snapshots of one training differ less than independent networks.
+    network. The method is based on stochastic weight averaging (SWA), whose training visits weights that fit
+    about equally well. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the noise varies,
+    or if several networks are affordable: snapshots of one training differ less than independent networks.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class SWARegressor(BaseNeuralRegressor):
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     n_snapshots : int, default=20
-        Number of additional epochs, at least 2; the weights are kept after each of them.
+        Number of additional epochs, at least 2. The weights after each additional epoch are one snapshot.
     snapshot_learning_rate : float, default=0.006
         Constant learning rate of the additional epochs. A higher rate increases the spread of the snapshots.
     calibration : {"split", None}, default="split"

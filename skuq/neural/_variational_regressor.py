@@ -43,7 +43,8 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
     prediction intervals are hardly over-confident on few rows. The noise is the same for all x. Prefer
-    `DeepEnsembleRegressor` if the noise varies or with enough rows: its intervals are narrower.
+    `DeepEnsembleRegressor` if the noise varies with x. Prefer it also with many rows, because its intervals
+    are narrower.
 
     Parameters
     ----------
@@ -154,10 +155,10 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     Confidence intervals, `epistemic`, are over-confident on about 100 rows or fewer, where the prior
     dominates in spite of the warm-up. For a sine in three columns, the prediction was constant on all five
-    data sets, and intervals of 90 % covered the function in about 10 %. Prediction intervals still cover and
-    are rather too wide, because signal that is not learned counts as noise. A constant prediction issues a
-    ``ConvergenceWarning``. The held-out rows choose the noise, the scale and the tails, so that coverage has
-    no strict guarantee.
+    data sets, and intervals of 90 % covered the function in about 10 %. Prediction intervals still have at
+    least the nominal coverage and are rather too wide, because signal that is not learned counts as noise. A
+    constant prediction issues a ``ConvergenceWarning``. Coverage has no strict guarantee, because the
+    held-out rows determine the noise as well as the scale and the tails.
 
     ``sample_weight`` counts repetitions and weights the losses; n is its sum.
 

@@ -57,7 +57,9 @@ class ConformalRecalibrator(BaseRecalibrator):
     IsotonicRecalibrator : A monotone map of the probability levels.
     skuq.distributions.ConformalPredictive : The returned distribution and its quantiles.
 
-    Notes ----- The symmetric interval of coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}` with
+    Notes
+    -----
+    The symmetric interval of coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}` with
     :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows [1]_
     [2]_. If calibration and new rows are exchangeable and the model was fitted on neither, it covers with a
     probability of at least c and, without ties, at most c + 1/(n + 1). The coverage of one calibration set

@@ -56,7 +56,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best common map for all rows, because the scale may be wrong by orders of magnitude."""
+        """Return the best common map of all rows, because the identity may be far from the optimum."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -245,7 +245,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; targets outside the support get the outermost levels, by their share of rows."""
+    """Return normal scores; targets outside the support share outermost levels of their total weight."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

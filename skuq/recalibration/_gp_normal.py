@@ -87,7 +87,9 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
     StdScalingRecalibrator : One factor for all rows.
 
-    Notes ----- The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here
+    Notes
+    -----
+    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here
     :math:`x_i = (\mu_i / u, \log(\sigma_i / u))` with one scale :math:`u` for both. The result therefore does
     not depend on the units of y, and an input that varies little between rows has little influence. The
     function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per

@@ -74,18 +74,20 @@ class IsotonicRecalibrator(BaseRecalibrator):
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     StdScalingRecalibrator : One factor for every standard deviation.
 
-    Notes ----- The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`,
-    its quantile function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values
-    :math:`u_i = F_i(y_i)` and their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)`
-    (Weibull), equal values share their mean rank, and a weight of k is k equal values. These points already
-    increase, so isotonic regression does not change them, and linear interpolation makes the map strictly
-    increasing. Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do
-    not saturate. For a `Normal`, the scores are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of
-    overconfidence is corrected. The same holds for `NormalMixture`, `Quantiles` and distributions built on
-    them. In a family whose far levels underflow, rows beyond 38 normal scores count as outside the support.
-    Beyond the outermost knots the map continues with its overall slope, the ratio of the standard deviations
-    of observed and predicted scores. For families with power tails the slope is at least 1, so that moments
-    exist if the model's moments exist.
+    Notes
+    -----
+    The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`, its quantile
+    function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values :math:`u_i = F_i(y_i)` and
+    their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)` (Weibull), equal values
+    share their mean rank, and a weight of k is k equal values. These points already increase, so isotonic
+    regression does not change them, and linear interpolation makes the map strictly increasing.
+    Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do not
+    saturate. For a `Normal`, the scores are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence
+    is corrected. The same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
+    whose far levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the
+    outermost knots the map continues with its overall slope, the ratio of the standard deviations of observed
+    and predicted scores. For families with power tails the slope is at least 1, so that moments exist if the
+    model's moments exist.
 
     A row whose target lies on an atom is spread evenly over the levels from :math:`F(y-)` to :math:`F(y)`,
     the expectation of the randomized PIT [3]_. Target and atom are equal if they agree in single precision.
@@ -176,7 +178,7 @@ def _plotting_positions(
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, or below their size if all are equal."""
+    """Return the power of two below the spread of the scores, or below the size of equal scores."""
     finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
@@ -242,7 +244,7 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores, and the kernel estimate of the weight below each."""
+    """Return a grid of normal scores, and the kernel estimate of the weight below each grid point."""
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
     # are rounded to multiples of a power of two, which is symmetric around 0.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))

@@ -58,7 +58,9 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     OperatingPointRecalibrator : Intervals with a given miss rate or the least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
-    Notes ----- With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of "nll" is
+    Notes
+    -----
+    With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of "nll" is
     :math:`\sqrt{\sum w_i z_i^2 / \sum w_i}`, which minimizes the Gaussian negative log-likelihood of
     :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_ [2]_. For any other family it makes the mean squared
     standardized residual 1 and scales about the mean. One gross outlier among few rows dominates this mean of

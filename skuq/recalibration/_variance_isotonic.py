@@ -53,15 +53,17 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
     IsotonicRecalibrator : A monotone map of the probability levels, the same for all rows.
 
-    Notes ----- Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the
-    mean squared standardized residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the
-    squared error :math:`r_b^2 v_b`. Isotonic regression of the squared errors on the :math:`v_b`, weighted by
-    rows, pools adjacent blocks in the wrong order. For Gaussian predictions, the result is the maximum
-    likelihood estimate of a monotone variance [1]_. A first block of a few nearly exact rows would give
-    variances near 0. The first block therefore gets one additional row with the mean square of all rows.
-    Between knots the logarithm of the variance is linear in the logarithm of the predicted variance, which
-    keeps power laws. Beyond the outermost knots, the variance is proportional to the predicted variance. A
-    single block gives the factor of `StdScalingRecalibrator`.
+    Notes
+    -----
+    Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the mean squared
+    standardized residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the squared error
+    :math:`r_b^2 v_b`. Isotonic regression of the squared errors on the :math:`v_b`, weighted by rows, pools
+    adjacent blocks in the wrong order. For Gaussian predictions, the result is the maximum likelihood
+    estimate of a monotone variance [1]_. A first block of a few nearly exact rows would give variances near
+    0. The first block therefore gets one additional row with the mean square of all rows. Between knots the
+    logarithm of the variance is linear in the logarithm of the predicted variance, which keeps power laws.
+    Beyond the outermost knots, the variance is proportional to the predicted variance. A single block gives
+    the factor of `StdScalingRecalibrator`.
 
     For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
     .018 with 100, .009 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and

@@ -1,4 +1,4 @@
-"""Naive bootstrap: the spread of models fitted to resampled rows, and the noise around their mean."""
+"""Bootstrap ensemble: models fitted to resampled rows, with an estimate of the noise around their mean."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
-        """Return the mask of rows with too few out-of-bag members, or with a wrong value by all members."""
+        """Return the mask of rows with too few out-of-bag members, or with members that agree on an error."""
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
             mean, std = oob.mean_and_std()
@@ -371,7 +371,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M degrees of freedom for rows with all M members (Sluijterman et al. 2024), fewer for others.
+    """Return the degrees of freedom: M if a row has all M members (Sluijterman et al. 2024), else fewer.
 
     For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2, where
     ``share`` is the epistemic share of the variance (Welch and Satterthwaite). Compared with M members, the

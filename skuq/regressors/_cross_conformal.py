@@ -78,19 +78,22 @@ class CrossConformalRegressor(BaseConformalRegressor):
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
-    See Also -------- ConformalRegressor : Calibration on held-out rows, with groups, covariate shift and
-    `partial_fit`. UncertaintyRegressor : A predictive distribution for any regressor.
+    See Also
+    --------
+    ConformalRegressor : Calibration on held-out rows, with groups, covariate shift and `partial_fit`.
+    UncertaintyRegressor : A predictive distribution for any regressor.
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
 
-    Notes ----- Let :math:`\hat\mu_{-i}` be the model fitted without row i and
-    :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`. "cv+" takes the model fitted without the row's fold, "jackknife+"
-    the model fitted to all other rows, and "jackknife+ab" the mean or median of the bagged models whose
-    resamples leave the row out. With :math:`\alpha = 1 - c` the bounds are the
-    :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i` and the
-    :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With
-    ``symmetric=False`` signed residuals replace the absolute ones, at (1 + c)/2 for each bound. A row that
-    ``cv`` tests several times counts once; an untested row does not count. Bounds may cross at low coverage
-    and are then exchanged.
+    Notes
+    -----
+    Let :math:`\hat\mu_{-i}` be the model fitted without row i and :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`.
+    "cv+" takes the model fitted without the row's fold, "jackknife+" the model fitted to all other rows, and
+    "jackknife+ab" the mean or median of the bagged models whose resamples leave the row out. With
+    :math:`\alpha = 1 - c` the bounds are the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
+    :math:`\hat\mu_{-i}(x) - R_i` and the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of
+    :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With ``symmetric=False`` signed residuals replace the absolute
+    ones, at (1 + c)/2 for each bound. A row that ``cv`` tests several times counts once; an untested row does
+    not count. Bounds may cross at low coverage and are then exchanged.
 
     Coverage, as an average over training sets, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
     it is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab" the bound

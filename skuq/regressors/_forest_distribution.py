@@ -64,9 +64,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
-    See Also -------- ResidualRegressor : Predictive distribution of any regressor, by refitting on folds.
-    BootstrapRegressor : The spread of the trees, with an estimate of the noise. UncertaintyRegressor :
-    Chooses the method by the regressor.
+    See Also
+    --------
+    ResidualRegressor : Predictive distribution of any regressor, by refitting on folds.
+    BootstrapRegressor : The spread of the trees, with an estimate of the noise.
+    UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
     -----

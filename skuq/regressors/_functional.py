@@ -60,12 +60,16 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
-    See Also -------- UncertaintyRegressor : A predictive distribution for any regressor.
+    See Also
+    --------
+    UncertaintyRegressor : A predictive distribution for any regressor.
     skuq.metrics.get_scorer : Scorers for the permutation importance of columns.
 
-    Notes ----- `predict_dist` and the scorers of skuq use the distribution of the inner estimator. The method
-    ``score`` compares `predict` with ``y``, so ``permutation_importance`` needs the predictions as targets
-    (see the examples): the importance is then the decrease of R² after the permutation of a column.
+    Notes
+    -----
+    `predict_dist` and the scorers of skuq use the distribution of the inner estimator. The method ``score``
+    compares `predict` with ``y``, so ``permutation_importance`` needs the predictions as targets (see the
+    examples): the importance is then the decrease of R² after the permutation of a column.
 
     The importance of a column for the CRPS does not show which columns determine the noise, because most of
     the CRPS depends on the location. Partial dependence replaces the values of a column. If columns are

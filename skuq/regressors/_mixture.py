@@ -1,4 +1,4 @@
-"""Pool of several predictive distributions, with the weights of the least CRPS."""
+"""Pool of several predictive distributions, with weights that minimize the CRPS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MIN_RECALIBRATION_ROWS = 50
 
 
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
-    r"""Pool of several predictive distributions, with the weights of the least CRPS.
+    r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
     The best of several models differs between data sets. The pool is about as good as its best member, and
     better if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
@@ -114,11 +114,15 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
-    See Also -------- default_estimators : Members for any table. skuq.distributions.Mixture : The
-    distribution of a linear pool. sklearn.ensemble.VotingRegressor : Average of the point predictions of
-    several models.
+    See Also
+    --------
+    default_estimators : Members for any table.
+    skuq.distributions.Mixture : The distribution of a linear pool.
+    sklearn.ensemble.VotingRegressor : Average of the point predictions of several models.
 
-    Notes ----- The mean CRPS of a linear pool is a quadratic function of the weights :math:`w`,
+    Notes
+    -----
+    The mean CRPS of a linear pool is a quadratic function of the weights :math:`w`,
 
     .. math:: f(w) = \sum_i w_i c_i - \frac12 \sum_{ij} w_i w_j d_{ij},
 
@@ -241,7 +245,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return named_members(self._pairs(), self._validate_names)
 
     def _pairs(self) -> Any:
-        """Return the names and members, the default ones for None."""
+        """Return the names and members; None means the default members."""
         return default_estimators() if self.estimators is None else self.estimators
 
     def _given_weights(self) -> FloatArray | None:
@@ -276,7 +280,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return IsotonicRecalibrator(smooth=True) if estimated else None
 
     def _fit_recalibrator(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-        """Return the fitted recalibrator, or None without one or with too few rows for "auto"."""
+        """Return the fitted recalibrator; None if there is none or if "auto" has too few rows."""
         recalibrator = self._recalibrator()
         is_auto = isinstance(self.recalibrator, str)
         if recalibrator is None or (is_auto and data.independent_rows(rows) < _MIN_RECALIBRATION_ROWS):
@@ -352,7 +356,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members; return their out-of-fold forecasts, or None for each without folds."""
+        """Fit all members; return the out-of-fold forecasts of each member, or None without folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -431,7 +435,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self._pairs() if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all members have it, since they get X unchanged."""
+        """Return the tags; an input tag is set if all members have it, because members get X unchanged."""
         tags = super().__sklearn_tags__()
         if self.estimators is None:  # without the import of torch
             tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True

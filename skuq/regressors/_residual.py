@@ -108,8 +108,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         rows. Shrinkage gives the best scores of the whole distribution. False uses the predicted scale
         without shrinkage. Coverage then differs less between rows with little and with much noise, and widths
         vary more by chance. Use False with an accurate but rough ``scale_estimator`` if
-        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows. Do not use it with a fully grown
-        tree.
+        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows. Do not use False with a fully
+        grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds for the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the number
         of folds from ``effort``.
@@ -353,7 +353,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the errors of both locations in units of the out-of-fold errors, raw and standardized."""
+        """Return the errors of both locations relative to the out-of-fold errors, raw and standardized."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # the model is exact
             return NO_GAIN, NO_GAIN
@@ -382,7 +382,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to residuals; return the tested pairs and their out-of-fold scales."""
+        """Fit the scale model to residuals; return the pairs with an out-of-fold scale, and these scales."""
 
         def scale_folds(is_default: bool) -> Any:
             # half of the rows are enough for the default model; other models get all folds but one

@@ -246,7 +246,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return the estimator of a fold; the weights in a fold may sum to less than its number of rows."""
+        """Return the estimator of a fold, in which the weights may sum to less than the number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -273,7 +273,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """Regressor of a fold, which does not check the weights again."""
+    """Regressor for the rows of one fold, without another check of the weights."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

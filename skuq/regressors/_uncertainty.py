@@ -233,7 +233,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         return dist
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals, with the coverage guarantee of the method if it has one.
+        """Return central prediction intervals, with the guarantee of the method if the method has one.
 
         Parameters
         ----------
