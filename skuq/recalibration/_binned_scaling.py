@@ -64,8 +64,8 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     .000. If the true standard deviations are the squares of the predicted ones, the negative log-likelihood
     with bins is lower than with one factor by .00, .11, .13 and .13.
 
-    Exact point masses are ignored, since they contain no information about the factor. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the factor. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: one sort, O(n log n) time, O(n) memory.
 

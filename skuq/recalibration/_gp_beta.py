@@ -119,8 +119,8 @@ class GPBetaRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 20 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows, of which 10 to 40 are
-        usually needed, or exactly 500 iterations with batches.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
@@ -178,7 +178,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     Targets outside the support, as with ensembles, have the level 0 or 1. These rows are spread evenly over
     the outermost levels, in proportion to their number. A target on an atom is spread evenly over the levels
-    of the atom. Point masses do not change; exact point masses are ignored in `fit`.
+    of the atom. Point masses do not change. `fit` ignores point masses that equal their targets.
 
     Differences from netcal's GPBeta: three latent functions instead of multiples of one, an expectation
     instead of 128 draws, the full weight of the data relative to the prior with any batch size, and exact

@@ -71,8 +71,8 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 50 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows, of which 10 to 40 are
-        usually needed, or exactly 500 iterations with batches.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 

@@ -58,8 +58,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 100 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows, of which 10 to 40 are
-        usually needed, or exactly 500 iterations with batches.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
@@ -104,8 +104,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     calibration rows only the constant determines the factor.
 
     For a family other than `Normal`, :math:`\sigma` is its standard deviation and the likelihood matches
-    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change;
-    exact point masses are ignored in `fit`.
+    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change.
+    `fit` ignores point masses that equal their targets.
 
     The definition is from netcal's GPNormal. Differences: the data have their full weight relative to the
     prior with any batch size, units do not matter, expectations are exact, and the kernel separates rows of

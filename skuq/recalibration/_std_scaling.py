@@ -77,8 +77,8 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     lie inside every interval. On new rows the expected coverage is lower by at most 1 / (n + 1);
     `ConformalRecalibrator` corrects this.
 
-    Exact point masses are ignored, since they contain no information about the factor. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the factor. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: O(n) time and memory for "nll"; about a dozen evaluations of CRPS and cdf for "crps", and four times
     as many if distributions have atoms; a sort for "coverage" and ``robust``.

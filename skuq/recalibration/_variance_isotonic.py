@@ -72,8 +72,8 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     of one row, the increase for a calibrated model is .05. Without the additional row in the first block, the
     increase is 2.
 
-    Exact point masses are ignored, since they contain no information about the scale. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the scale. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: one sort, O(n log n) time, O(n) memory; the fitted object stores at most the square root of n knots.
 

@@ -78,7 +78,7 @@ class Evaluator:
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each running trial if ``reserve`` seconds would remain; None skips the check."""
+        """Fit the next fold of each running trial if ``reserve`` seconds remain; None skips the check."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
