@@ -75,7 +75,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     k_reg : int, default=0
         Number of ranks of "aps" without penalty.
     group_by : {"class"}, callable, column name or None, default=None
-        Groups with separate guarantees (Mondrian). With "class", each class has the nominal coverage. A
+        Groups with separate guarantees (Mondrian). With "class", coverage is guaranteed within each class. A
         callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X. This
         column is also a feature of the estimator. Not with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
@@ -93,9 +93,9 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         coverage.
     cv : int, splitter or iterable of (train, test), default=None
         None holds out ``calibration_size`` rows, stratified by class. One split, such as
-        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+:
-        no row is held out, and each row is predicted by the model of its fold. An int k is
-        ``StratifiedKFold(k, shuffle=True)``.
+        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+: no
+        row is held out, and each row is predicted by the model that is fitted without the fold of the row. An
+        int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
         Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
         FrozenEstimator.
@@ -142,9 +142,10 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     exchangeable rows and any n, the set contains the label with a probability of at least c. With
     ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). This
     probability is an average over calibration sets: the coverage of one calibration set has the distribution
-    Beta(k, n + 1 - k), with k the rank above. With ``group_by`` the guarantee holds within each group, with
-    the group's n; with "class" each class is compared with the quantile of its own rows. With fewer than
-    c/(1 - c) rows, sets contain all classes, with a `SmallSampleWarning`.
+    Beta(k, n + 1 - k), with k the rank above. With ``group_by``, the guarantee holds within each group, with
+    n the number of calibration rows of the group. With "class", the score of each class is compared with the
+    quantile of the rows of this class. With fewer than c/(1 - c) rows, sets contain all classes, with a
+    `SmallSampleWarning`.
 
     Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
     between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows
@@ -152,19 +153,21 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     rows to hold out are drawn together, so the only row of a class may be a calibration row. With
     ``group_by="class"``, the only row of a class is always a training row.
 
-    *Folds (CV+).* The model of each fold scores the class, and its score is compared with the calibration
-    scores of that fold's rows. A class is in the set if its score exceeds fewer than c (n + 1) calibration
-    scores, summed over folds ([2]_, section 2.3). The coverage, an average over training sets as well, is at
-    least 2c - 1 minus a term that vanishes as folds grow. In practice, the coverage is near c.
+    *Folds (CV+).* The model of each fold scores the class, and this score is compared with the calibration
+    scores of the rows of the fold. A class is in the set if its score exceeds fewer than c (n + 1)
+    calibration scores, summed over folds ([2]_, section 2.3). The coverage is at least 2c - 1 minus a term
+    that vanishes as folds grow. This coverage is an average over training sets, too. In practice, the
+    coverage is near c.
 
     *Labels without training rows* are in no set. Calibration rows with such a label count as misses, with an
     infinite score, so the guarantee holds and sets are larger. If more than a share 1 - c of the labels is
-    unknown, sets contain all classes, with a `SmallSampleWarning`. With ``group_by="class"`` each class has
-    the scores of its own rows, and unknown labels are left out.
+    unknown, sets contain all classes, with a `SmallSampleWarning`. With ``group_by="class"``, each class has
+    the scores of its own rows, and rows with an unknown label are not used.
 
-    *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([4]_).
-    Coverage then holds under the new distribution of X if the distribution of y given x is the same. The
-    guarantee assumes the true ratio; it does not include the error of an estimated ratio.
+    *Covariate shift.* The weight of each score is the density ratio of its row. The new row has its own
+    density ratio as its weight ([4]_). Coverage then holds under the new distribution of X if the
+    distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
+    of an estimated ratio.
 
     Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps". With
     m folds: m + 1 fits and m predictions.
@@ -322,7 +325,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         """Return training and test rows of one split or of several folds; None for a frozen classifier."""
 
         def draw(n_held_out: int) -> Split:
-            # a guarantee per class is only about new rows with known classes
+            # the guarantee for a class does not include rows with an unknown class
             exchangeable = self.group_by != BY_CLASS
             return stratified_split(data.y, n_held_out, seed, exchangeable=exchangeable)
 
@@ -351,8 +354,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
-            Whether each class of ``classes_`` is in the set of the row. Contains all classes, with a
-            `SmallSampleWarning`, if the coverage needs more calibration rows.
+            Whether each class of ``classes_`` is in the set of the row. If the coverage needs more
+            calibration rows, sets contain all classes, and a `SmallSampleWarning` is issued.
         """
         check_new(self, X)
         checked = check_coverage(coverage)

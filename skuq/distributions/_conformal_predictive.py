@@ -65,7 +65,7 @@ class ConformalPredictive(Distribution):
 
     See Also
     --------
-    SharedEmpirical : The same family without the weight of the new observation.
+    SharedEmpirical : Empirical distributions of one common shape, with finite bounds.
     Recalibrated : A smooth map of the levels, without a guarantee.
 
     Notes

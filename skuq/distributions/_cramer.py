@@ -110,7 +110,7 @@ def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
 
 
 def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
-    """Return the sum of w_i w_j d_ij over the pairs of members and over the pairs with others."""
+    """Return the sum of w_i w_j d_ij over pairs of given members and pairs with other members."""
     total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight
@@ -190,7 +190,7 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 def _mean_distance(first: _Weighted, second: _Weighted) -> FloatArray | None:
-    """Return the mean distance of the members of two mixtures, or None if it needs integration."""
+    """Return the mean distance of the members of two mixtures, or None if it requires integration."""
     total = np.zeros(len(first[0][1].dist))
     for weight, leaf in first:
         for other_weight, other in second:

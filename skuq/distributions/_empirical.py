@@ -38,9 +38,9 @@ class Empirical(Distribution):
 
     Notes
     -----
-    The constructor sorts in O(n m log m). Each method then costs O(n m). The CRPS is the ensemble CRPS with
-    1/m^2, which other packages call "nrg". Quantiles are members: the quantile function is the inverse of the
-    step cdf. The distribution has no density.
+    The constructor sorts in O(n m log m). Each method then costs O(n m). The CRPS divides the sum over pairs
+    of members by m^2; other packages call this version "nrg". Quantiles are members: the quantile function is
+    the inverse of the step cdf. The distribution has no density.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def _expect(
 ) -> FloatArray:
     """Return the distances of the given rows: expectations of one CRPS over the other distribution.
 
-    ``extent`` of shape (n,) is the reach of the other distribution, measured from the location of the
+    ``extent`` of shape (n,) is the largest distance of the other distribution from the location of the
     integrand. ``size`` is the number of nodes of the other distribution. ``expected`` returns the distances
     of rows with a moderate extent.
     """
@@ -251,7 +251,7 @@ def _between_shapes(first: Located, second: Located) -> FloatArray:
 
 
 def _difficulty(integrand: Located, over: Located) -> FloatArray:
-    """Return the number of parts per cell that the rule needs, from the allowed numbers, shape (n,)."""
+    """Return the number of parts per cell that the rule requires, one of the allowed numbers, shape (n,)."""
     ratio = np.full(len(over.scale), np.inf)
     np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
     ratio[over.scale == 0] = 0.0

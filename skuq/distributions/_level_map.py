@@ -173,7 +173,7 @@ class LevelMap:
         return {}
 
     def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
-        """Return a cached result that depends on the map and ``key`` only, or compute it.
+        """Return the cached result for ``key``; compute it if missing. It depends only on map and key.
 
         All predictions of a fitted model share one map, so this cache saves repeated work. Threads may
         compute the same result twice. Pickles omit the cache.

@@ -86,7 +86,7 @@ def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack the arrays, or return None if there is none; the flag is False if only some parts have one."""
+    """Stack the arrays, or return None if no part has one; the flag is False if only some parts have one."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

@@ -94,7 +94,7 @@ def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the normal scores of the levels at a share of the way from one level to another."""
+    """Return the normal scores of levels between two levels; the share 0 is the first level, 1 the second."""
     below, above = ndtr(lower), ndtr(-upper)
     levels = below + (ndtr(upper) - below) * share
     complements = above + (ndtr(-lower) - above) * (1 - share)

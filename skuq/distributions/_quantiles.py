@@ -317,7 +317,7 @@ def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
 
 
 def _tail_integrals(outside: FloatArray, mass: float, length: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the terms of the CRPS beyond the outermost quantile, which y exceeds by ``outside``.
+    """Return the terms of the CRPS beyond the outermost quantile; ``outside`` is the distance of y from it.
 
     With T(x) = mass exp(-x / length) at distance x, the terms are the integral of (1 - T)^2 up to y and the
     integral of T^2 beyond y.

@@ -106,7 +106,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """Terms that the CRPS subtracts, in units of the scale, for y above 0 to k members, (k + 1,)."""
+        """Terms that the CRPS subtracts, in units of the scale, for y above 0, 1, ..., k members."""
         deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
@@ -160,7 +160,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _squared_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Integrals of the squared step cdf up to each member, and of the squared complement from it on."""
+        """Integrals of the squared step cdf below, and of its squared complement above each member."""
         cdf, gap = self._ranks.cumulative[:-1] / self._ranks.total, np.diff(self.members)
         below, above = cdf**2 * gap, (1 - cdf) ** 2 * gap
         return np.append(0.0, np.cumsum(below)), np.append(np.cumsum(above[::-1])[::-1], 0.0)

@@ -187,7 +187,7 @@ class Supported(Distribution):
         return mean, std
 
     def _level_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the moments from the levels inside the bounds and from the two atoms, for heavy tails."""
+        """Return the moments for heavy tails, from the levels inside the bounds and from the two atoms."""
         low, high = self.base._cdf(self.lower), self.base._sf(self.upper)
         inner = Inside(self.base, low, high)
         center, spread = level_moments(inner)

@@ -68,6 +68,6 @@ def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel
 
 
 def warn_of_unreachable_level(level: UnreachableLevel | None) -> None:
-    """Give one `SmallSampleWarning` if a level has no finite quantile."""
+    """Issue one `SmallSampleWarning` if a level has no finite quantile."""
     if level is not None:
         warn_user(level.message, SmallSampleWarning)

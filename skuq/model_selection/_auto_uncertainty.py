@@ -69,9 +69,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         Whether to add a pool of the best candidates of all base models as a candidate.
     subject_to : dict of str to (operator, limit), default=None
         Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
-        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
-        lowest CRPS that satisfies them is selected. A constraint that every value of its metric satisfies, or
-        that no value satisfies, raises an error.
+        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. Among the candidates that
+        satisfy all constraints, the candidate with the lowest CRPS is selected. A constraint that every value
+        of its metric satisfies, or that no value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
         Folds. Three folds cost half as much as five folds, the default of other estimators. An int k is
         ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A
@@ -80,9 +80,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         With a single fold, pools and recalibrators are fitted to each half of the test rows and evaluated on
         the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
-        Method that selects the candidates after the base models with their own parameters. "optuna" uses
-        Optuna's tree-structured Parzen estimator; "halving" uses random candidates and successive halving
-        over the folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
+        Method that selects further candidates after each base model has been fitted with its own parameters.
+        "optuna" uses Optuna's tree-structured Parzen estimator; "halving" uses random candidates and
+        successive halving over the folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
     storage : str, optuna storage or None, default=None
         Optuna's storage of the trials, to resume a search or share it between processes: the URL of a
         database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage. None keeps
@@ -110,10 +110,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     leaderboard_ : DataFrame
         One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
         ``"crps"`` of the out-of-fold forecasts with its ``"standard_error"``; ``"coverage"`` and mean
-        ``"width"`` of their 90 % intervals; ``"seconds"`` of all fits; ``"state"``; ``"params"``, or the
-        weights of a pool. The state is "complete"; "stored" for a stored candidate that was not fitted again;
-        "pruned" after a few folds, with their scores; "out of time" if the next fit would not have ended in
-        time; or "failed" after an error.
+        ``"width"`` of the 90 % intervals of these forecasts; ``"seconds"`` of all fits; ``"state"``;
+        ``"params"``, or the weights of a pool. The state is "complete"; "stored" for a stored candidate that
+        was not fitted again; "pruned" after a few folds, with their scores; "out of time" if the next fit
+        would not have ended in time; or "failed" after an error.
     time_spent_ : dict of str to float
         Seconds by use: ``"imports"`` of packages; ``"probes"``, fits on few rows that measure the time of a
         model; ``"trials"``, fits and forecasts of candidates; ``"choice"``, weights of the pool and
@@ -144,7 +144,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     first candidate is the first base model whose fits are expected to end in time, if necessary with fewer
     trees. If no base model can be fitted in time, the fastest base model is fitted, and the search exceeds
     its budget. No candidate is fitted twice, so a space without continuous parameters may end the search
-    early. A base model and method that fails with its own parameters is not tried again.
+    early. If a base model with its own parameters fails with a method, this combination is not tried again.
 
     Every base model of the default space takes data frames with strings, categories, dates and missing
     values. Strings become categories for the boosting of scikit-learn and LightGBM, integers for forests and
@@ -232,11 +232,11 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             - ``"estimator"``: the regressor.
             - ``"params"``: for each searched parameter a list of values or a frozen scipy.stats distribution,
               one of ``uniform``, ``loguniform`` and ``randint``.
-            - ``"methods"`` of `UncertaintyRegressor`; by default all methods whose rules apply to the
-              regressor. "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless ``cv``
-              is an int; if no method is left, the default is used.
-            - ``"encoding"`` of strings, dates and missing values: "codes", "categories" or "numbers", see
-              Notes of the class. Without it the model gets X unchanged.
+            - ``"methods"``: methods of `UncertaintyRegressor`; by default all methods whose rules apply to
+              the regressor. "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless
+              ``cv`` is an int; if no method is left, the default is used.
+            - ``"encoding"``: encoding of strings, dates and missing values, "codes", "categories" or
+              "numbers"; see Notes of the class. Without this key, the model gets X unchanged.
 
             ``"recalibrators"`` has recalibrators by name; None keeps the forecasts unchanged.
 

@@ -263,7 +263,7 @@ def _trained_longer(
     options: TrainingOptions,
     report: Callable[..., object] | None,
 ) -> TrainedFit:
-    """Return a longer training if the scores of the first one improved until its end, otherwise the first."""
+    """Return the first training, or a longer one if the scores improved until the end of the first."""
     if fit.plan.selection_score is None:
         return fit
     longer = options.longer(fit.plan.batch_shape(options.batch_size)[0], fit.best_epoch)

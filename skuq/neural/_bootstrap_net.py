@@ -20,8 +20,8 @@ from skuq.neural._training.trainer import TrainedFit
 class BootstrapNetRegressor(BaseNeuralRegressor):
     r"""Bootstrap ensemble of networks trained by squared errors, with one noise variance.
 
-    The regressor estimates the uncertainty of the mean. If the noise is the same everywhere, it also
-    estimates the error of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x, and
+    The regressor estimates the uncertainty of the mean. If the noise is the same everywhere, the regressor
+    also estimates the error of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x, and
     `BootstrapRegressor` for regressors other than networks.
 
     Parameters
@@ -35,8 +35,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
         replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of their cosines are additional
-        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of the cosines with these
+        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
+        n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
@@ -60,11 +61,12 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         with M degrees of freedom.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.001
         Initial learning rate of Adam. The default is the rate of [2]_. With 0.003, the default of other
         networks, the CRPS on four small data sets is 0.95 times as large.
@@ -77,7 +79,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -101,9 +104,11 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Epoch, counted from 1, whose weights were kept.
     noise_std_ : float
-        Standard deviation of the noise before calibration, in the units of y. From equation 9 of [2]_.
+        Standard deviation of the noise before calibration, in the units of y. The estimate is equation 9 of
+        [2]_.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions. M
         with ``calibration=None``.
@@ -134,8 +139,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     assume independent members, but all members learn from the same data. In the simulation of [2]_, section
     5.2, the mean varied by 0.0213 between data sets. At nominal 90 %, "member" estimated 0.048, and the
     confidence intervals covered the true function in 99.6 % of the cases. "mean" estimated 0.0214, and the
-    intervals covered 75 %; the other misses are due to the bias of the networks. Division by M estimated
-    0.007, and the intervals covered 37 %.
+    intervals covered 75 %, less than 90 % because of the bias of the networks. Division by M estimated 0.007,
+    and the intervals covered 37 %.
 
     If the noise varies with x, the distribution is over-confident at large noise, with and without
     calibration. It is also over-confident far from the training rows, where the members differ less than

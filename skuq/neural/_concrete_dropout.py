@@ -24,17 +24,17 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
     noise may vary with x. Prefer `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic
-    part is better. If the noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
+    part is more accurate. Prefer `MCDropoutRegressor` if the noise is the same everywhere.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
-        ``n_outputs`` is the last of `hidden_layer_sizes`. The inputs of the last layer have dropout with one
-        learned rate.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
+        ``n_outputs`` is the last entry of `hidden_layer_sizes`. The inputs of the last layer have dropout
+        with one learned rate.
     length_scale : float, default=0.01
         Prior length scale of the function, in standard deviations of the features. Larger values shrink the
         weights and lower the rates.
@@ -50,11 +50,12 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -68,7 +69,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -94,7 +96,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     dropout_ : ndarray of shape (n_hidden_layers,) or (1,)
         Learned probability of dropping a unit of each hidden layer. One value with `module`.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -128,13 +131,13 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows and with
     ``keep_best=False``, because the network follows its training rows. With ``keep_best=False``, intervals of
     95 % covered 24 to 83 % on 300 to 1000 rows. Confidence intervals, `epistemic`, are over-confident
-    everywhere: in the simulation of [2]_, section 5.3, intervals of 90 % covered 72 % after 80 epochs and
-    22 % after 190 epochs, because the rates continued to decrease. The distribution is also over-confident
-    far from the training rows. Coverage has no guarantee, because the same rows select the epoch, by the
-    score of the network with all units, and calibrate. ``keep_best=False`` guarantees coverage for
-    exchangeable rows.
+    everywhere: in the simulation of [2]_, section 5.3, intervals of 90 % covered 72 % after 80 epochs and 22
+    % after 190 epochs, because the rates continued to decrease. The distribution is also over-confident far
+    from the training rows. Coverage has no guarantee, because the same rows select the epoch and calibrate.
+    The epoch is selected by the score of the network with all units. ``keep_best=False`` guarantees coverage
+    for exchangeable rows.
 
-    ``sample_weight`` counts repetitions and weights the losses; N is its sum.
+    ``sample_weight`` counts repetitions and weights the losses; N is the sum of the weights.
 
     Cost: one network; an epoch takes four times as long as with a plain network. `fit_transform` trains the
     networks of all folds in one pass, for little more. Predictions cost `n_draws` passes through the layers

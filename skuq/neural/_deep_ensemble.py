@@ -36,8 +36,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         (n, n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
         target. `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default="auto"
-        Number of learned frequencies per column. Up to three combinations of their cosines are additional
-        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of the cosines with these
+        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
+        n_features). Not used with `module`.
     input_scale : bool, default=True
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="silu"
@@ -60,16 +61,17 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     output : {"moments", "mixture", "members"}, default="moments"
         Form of the distribution. "moments" is a normal distribution with the mean and variance of the
         ensemble, or a Student t distribution if it is calibrated. "mixture" is the mixture of the members'
         normal distributions. "members" is the sample of the members' means; its intervals contain no noise.
         Calibration scales "mixture" and "members" about their mean until the intervals cover.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.008
         Initial learning rate of Adam. On seven data sets, the CRPS is 1.08 times as large with a rate of
         0.003 and batches of 32 rows, the defaults of single networks.
@@ -86,7 +88,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -110,7 +113,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Epoch, counted from 1, whose weights were kept.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -141,9 +145,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
     and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
     ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
-    ``batch_size=32`` and ``lr_schedule="constant"``, that is, quantiles of 40 networks without a variance.
-    They choose `learning_rate` by a random search. Both ensembles have plain layers: ``n_frequencies=0``,
-    ``input_scale=False`` and ``activation="relu"``.
+    ``batch_size=32`` and ``lr_schedule="constant"``. The distribution then consists of the predictions of 40
+    networks without a variance. Kompa et al. choose `learning_rate` by a random search. Both ensembles have
+    plain layers: ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
 
     The learned frequencies and the learned scale of the inputs follow Holzmüller et al. [4]_ with three
     differences. There are at most 8 frequencies per column rather than 16. The combinations of cosines start
@@ -278,7 +282,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return the least number of out-of-bag members of a calibration row; one member has no spread."""
+        """Return the least number of out-of-bag members of calibration rows; one member has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:

@@ -42,15 +42,16 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         loss of the averaged forecast, on out-of-bag rows with `bootstrap`, otherwise on rows held out of
         training.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, by which losses and scores are multiplied. "balanced" is the inverse of the class
-        frequencies.
+        Class weights, by which losses and scores are multiplied. "balanced" takes weights that are inversely
+        proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
         Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
         "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if `keep_best` requires held-out rows. A float is a share of the rows and an
+        int is a number of rows, drawn at random and stratified by class. A splitter, such as PredefinedSplit,
+        holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -64,7 +65,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None

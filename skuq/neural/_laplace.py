@@ -26,19 +26,20 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction at the cost of one plain network, because posterior,
     prior and noise have closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the
-    noise varies, or if the uncertainty of the hidden layers matters.
+    noise varies with x, or if the uncertainty of the hidden layers matters.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
-        ``n_outputs`` is the last of `hidden_layer_sizes`.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
+        ``n_outputs`` is the last entry of `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of their cosines are additional
-        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of the cosines with these
+        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
+        n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
@@ -55,11 +56,12 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -73,7 +75,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -101,7 +104,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -120,15 +124,15 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     replaces the trained weights. A new row has the variance :math:`\sigma^2 + \phi^T S \phi`. Laplace's
     approximation is exact given the features, because the likelihood is normal and the layer is linear.
     :math:`\alpha` and :math:`\sigma^2` maximize the evidence (MacKay's fixed point). The evidence treats the
-    features as given, although they are fitted to the same rows, so that the noise is too small. With
-    ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows and is at least
-    as large; the posterior follows from it.
+    features as given, although they are fitted to the same rows, so that the estimated noise is too small.
+    With ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows, but is
+    not smaller than the first estimate. The posterior is computed with this noise.
 
     The distribution is strongly over-confident with ``calibration=None`` (intervals of 95 % covered 29 to 77
     % on 300 to 1000 rows). It is also over-confident far from the training rows, with and without
     calibration, because the features are assumed to be certain. `epistemic` contains the uncertainty of the
-    last layer only. The held-out rows choose the noise, and the epoch with `keep_best`, so that coverage has
-    no strict guarantee.
+    last layer only. Coverage has no strict guarantee, because the held-out rows also determine the noise and,
+    with `keep_best`, the epoch.
 
     ``sample_weight`` counts repetitions and weights the losses and the evidence.
 

@@ -57,8 +57,8 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
 class Loss(TrainingLoss):
     """Score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
 
-    The smaller the better. A subclass implements `score`, which is minimized on average over rows for each
-    member. Pass an instance as ``loss=`` to any neural estimator.
+    The smaller the better. A subclass implements `score`. Training minimizes the mean score of each member
+    over the rows. Pass an instance as ``loss=`` to any neural estimator.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Loss(TrainingLoss):
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution, for B rows. In training, for M members too.
+            Mean and variance of the normal distribution for B rows and, in training, for M members.
         y : Tensor of the same shape
             Target.
 
@@ -137,8 +137,8 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. If the noise is normal, no other score gives more accurate estimates from many
-    rows (maximum likelihood). With this score, networks become over-confident on targets that are not
+    The smaller the better. If the noise is normal and there are many rows, no other score gives more accurate
+    estimates (maximum likelihood). With this score, networks become over-confident on targets that are not
     standardized, and after long training. The estimators of this module therefore standardize the target and
     select an epoch.
 
@@ -178,7 +178,7 @@ class BetaNLLLoss(Loss):
 
     See Also
     --------
-    NLLLoss : The unweighted score, which compares epochs.
+    NLLLoss : The unweighted score; it is used to compare epochs.
 
     References
     ----------
@@ -348,7 +348,7 @@ class IntervalLoss(_ScaleLoss):
 
     See Also
     --------
-    CheckLoss : Scores each bound separately, without the extra weight of wide intervals.
+    CheckLoss : Scores each bound separately, without the larger weight of wide intervals.
 
     Examples
     --------
@@ -372,12 +372,11 @@ class IntervalLoss(_ScaleLoss):
 class SquaredErrorLoss(Loss):
     """Squared error of the mean, without a variance.
 
-    The smaller the better. Use this loss for ensembles of networks whose only spread is the spread of their
-    means.
+    The smaller the better. Use this loss for ensembles whose members predict only a mean.
 
     See Also
     --------
-    NLLLoss : Also learns the noise.
+    NLLLoss : Also learns the variance of the noise.
 
     Examples
     --------

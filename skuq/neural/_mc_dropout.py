@@ -25,17 +25,18 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
     noise is the same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x, and
-    `DeepEnsembleRegressor` if its cost is acceptable: its epistemic part is better.
+    `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic part is more accurate.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
-        replaces `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers, of any rates, also drop
-        units in prediction, the same units for all rows. `torch.func.vmap` must be able to run it.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. These layers
+        also drop units in prediction, the same units for all rows. The torch module must work with
+        `torch.func.vmap`.
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
@@ -58,11 +59,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -76,7 +78,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -102,7 +105,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -124,10 +128,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     over-confident: intervals of 95 % by the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 %
     with `last_layer`. With ``calibration=None``, the distribution is over-confident at low rates, with
     `last_layer` and on small data, because the noise is learned from residuals of training rows. The
-    distribution is also over-confident far from the training rows. If the noise varies with x, it is
-    over-confident at large noise. Confidence intervals depend on the rate and do not become narrower with
-    more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because calibration rows are
-    held out of training. With `keep_best`, the network with all units is scored.
+    distribution is also over-confident far from the training rows. If the noise varies with x, the
+    distribution is over-confident at large noise. Confidence intervals depend on the rate and do not become
+    narrower with more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because
+    calibration rows are held out of training. With `keep_best`, the network with all units is scored.
 
     Settings of the literature: ``output="members", calibration=None`` is the dropout of Kompa et al. [2]_.
     With ``last_layer=True``, these settings are the last-layer dropout of Kompa et al.

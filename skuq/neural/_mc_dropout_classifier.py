@@ -22,17 +22,19 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     """One network with dropout in training and prediction that predicts class probabilities.
 
     The classifier predicts class probabilities and the epistemic part of their entropy at the cost of one
-    network. Prefer `DeepEnsembleClassifier` if its cost is acceptable: its epistemic part is better.
+    network. Prefer `DeepEnsembleClassifier` if its cost is acceptable, because its epistemic part is more
+    accurate.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
-        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers, of any rates, also drop units in
-        prediction, the same units for all rows. `torch.func.vmap` must be able to run it.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. These layers
+        also drop units in prediction, the same units for all rows. The torch module must work with
+        `torch.func.vmap`.
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
@@ -45,15 +47,16 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
         loss of the network with all units, not of the averaged forecast, on rows held out of training.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, by which losses and scores are multiplied. "balanced" is the inverse of the class
-        frequencies.
+        Class weights, by which losses and scores are multiplied. "balanced" takes weights that are inversely
+        proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
         Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
         "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if `keep_best` requires held-out rows. A float is a share of the rows and an
+        int is a number of rows, drawn at random and stratified by class. A splitter, such as PredefinedSplit,
+        holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -65,7 +68,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None

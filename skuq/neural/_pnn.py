@@ -31,8 +31,9 @@ class PNNRegressor(BaseNeuralRegressor):
         (n, n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
         target. `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of their cosines are additional
-        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of the cosines with these
+        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
+        n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
@@ -49,11 +50,12 @@ class PNNRegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -69,7 +71,8 @@ class PNNRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -93,7 +96,8 @@ class PNNRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Epoch, counted from 1, whose weights were kept.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -101,7 +105,7 @@ class PNNRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    DeepEnsembleRegressor : An ensemble of such networks in one training.
+    DeepEnsembleRegressor : Ensemble of such networks, trained in one pass.
     ProbabilisticNet : A net for users of skorch.
 
     Notes

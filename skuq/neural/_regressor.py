@@ -159,7 +159,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, Posterior]]:
-        """Fit ensembles without rows that too few members left out, each without at most a tenth of all."""
+        """Refit without rows that too few members left out, at most a tenth of all rows at a time."""
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)

@@ -77,12 +77,12 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """Cheap ensemble: snapshots of one network while its training continues at a constant rate.
+    """Ensemble of snapshots of one network, taken while training continues at a constant rate.
 
     The regressor estimates the error of a prediction. It costs little more than the training of one plain
-    network. Stochastic weight averaging (SWA) visits weights that fit about equally well. The noise is the
-    same for all x. Prefer `DeepEnsembleRegressor` if the noise varies, or if several networks are affordable:
-    snapshots of one training differ less than independent networks.
+    network. The method is based on stochastic weight averaging (SWA), whose training visits weights that fit
+    about equally well. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the noise varies,
+    or if several networks are affordable: snapshots of one training differ less than independent networks.
 
     Parameters
     ----------
@@ -93,14 +93,15 @@ class SWARegressor(BaseNeuralRegressor):
         (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
         replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of their cosines are additional
-        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of the cosines with these
+        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
+        n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     n_snapshots : int, default=20
-        Number of additional epochs, at least 2; the weights are kept after each of them.
+        Number of additional epochs, at least 2. The weights after each additional epoch are one snapshot.
     snapshot_learning_rate : float, default=0.006
         Constant learning rate of the additional epochs. A higher rate increases the spread of the snapshots.
     calibration : {"split", None}, default="split"
@@ -108,11 +109,12 @@ class SWARegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -127,7 +129,8 @@ class SWARegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -154,7 +157,8 @@ class SWARegressor(BaseNeuralRegressor):
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -175,13 +179,13 @@ class SWARegressor(BaseNeuralRegressor):
     snapshots.
 
     There is no `keep_best`. The snapshots represent the weights that training at a constant rate visits, so
-    that a selection by score would make their spread, the epistemic part, too small. Training before the
-    snapshots ends when the learning rate is 0. No rows are used to select an epoch.
+    that a selection by score would make the spread of the snapshots, the epistemic part, too small. Training
+    before the snapshots ends when the learning rate is 0. No rows are used to select an epoch.
 
     The distribution is over-confident with ``calibration=None`` (intervals of 95 % covered 58 to 79 % on 500
     to 1000 rows). It is also over-confident far from the training rows, with and without calibration, where
-    the snapshots differ less than their errors. The held-out rows choose the noise, the scale and the tails,
-    so that coverage has no strict guarantee. The held-out rows have no other use.
+    the snapshots differ less than their errors. Coverage has no strict guarantee, because the held-out rows
+    determine the noise as well as the scale and the tails. The held-out rows have no other use.
 
     ``sample_weight`` counts repetitions and weights the losses.
 

@@ -36,16 +36,16 @@ class VariationalClassifier(BaseNeuralClassifier):
         Whether only the weights of the last layer are uncertain. Training is faster, and the model is
         over-confident.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
-        ``n_outputs`` is the last of `hidden_layer_sizes`. Requires `last_layer`.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
+        ``n_outputs`` is the last entry of `hidden_layer_sizes`. Requires `last_layer`.
     prior : float or "empirical", default=1.0
         Standard deviation of the normal prior of the weights, centered at 0. "empirical" maximizes the
         evidence of each layer; it shrinks the weights of a network with more weights than the rows determine.
         Biases have a standard normal prior.
     kl_weight : float, default=1.0
-        Factor of the divergence from the prior; 1 is Bayes' rule. In any case, the divergence is divided by
-        the number of rows.
+        Factor of the divergence from the prior; 1 is Bayes' rule. For every `kl_weight`, the divergence is
+        also divided by the number of rows.
     warm_up : float, default=0.3
         Share of the epochs over which the factor grows from 0 to `kl_weight`. Without warm-up, the prior
         often dominates before the mean is learned, and the prediction is constant.
@@ -57,15 +57,16 @@ class VariationalClassifier(BaseNeuralClassifier):
         loss of the network at the mean of the weights, not of the averaged forecast, on rows held out of
         training.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, by which losses and scores are multiplied. "balanced" is the inverse of the class
-        frequencies.
+        Class weights, by which losses and scores are multiplied. "balanced" takes weights that are inversely
+        proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
         Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
         "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if `keep_best` requires held-out rows. A float is a share of the rows and an
+        int is a number of rows, drawn at random and stratified by class. A splitter, such as PredefinedSplit,
+        holds out the test rows of its first split.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`, as measured for
         `VariationalRegressor`.
@@ -78,7 +79,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
@@ -118,8 +120,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     weights, by local reparameterization [1]_. The standard deviations start at 0.05 divided by the root of
     the number of inputs. With `keep_best`, the network at the mean of the weights is scored.
 
-    ``sample_weight`` counts repetitions and weights the losses; n is its sum. Class weights change the
-    losses, not n.
+    ``sample_weight`` counts repetitions and weights the losses; n is the sum of the weights. Class weights
+    change the losses, not n.
 
     Cost: an epoch takes four times as long as with a plain network, twice as long with `last_layer`.
     Predictions run `n_draws` networks at once, in memory; with `last_layer` they run `n_draws` last layers.

@@ -43,7 +43,8 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
     prediction intervals are hardly over-confident on few rows. The noise is the same for all x. Prefer
-    `DeepEnsembleRegressor` if the noise varies or with enough rows: its intervals are narrower.
+    `DeepEnsembleRegressor` if the noise varies with x. Prefer it also with many rows, because its intervals
+    are narrower.
 
     Parameters
     ----------
@@ -53,12 +54,12 @@ class VariationalRegressor(BaseNeuralRegressor):
         Whether only the weights of the last layer are uncertain. Training is faster, and the model is
         over-confident.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
-        ``n_outputs`` is the last of `hidden_layer_sizes`. Requires `last_layer`.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
+        ``n_outputs`` is the last entry of `hidden_layer_sizes`. Requires `last_layer`.
     kl_weight : float, default=1.0
-        Factor of the divergence from the prior; 1 is Bayes' rule. In any case, the divergence is divided by
-        the number of rows.
+        Factor of the divergence from the prior; 1 is Bayes' rule. For every `kl_weight`, the divergence is
+        also divided by the number of rows.
     warm_up : float, default=0.3
         Share of the epochs over which the factor grows from 0 to `kl_weight`. Without warm-up, the prior
         often dominates before the mean is learned, and the prediction is constant.
@@ -80,11 +81,12 @@ class VariationalRegressor(BaseNeuralRegressor):
         None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. With fewer calibration rows than the rank requires (9 at 90 %), a
-        `SmallSampleWarning` is issued.
+        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
+        coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
-        of random rows, or the test rows of the first split of a splitter, such as PredefinedSplit.
+        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
+        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
+        PredefinedSplit, holds out the test rows of its first split.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`. On four small data sets,
         the CRPS is 1.04 times as large with 0.003. With `last_layer` and 0.01, it is 1.03 times as large.
@@ -99,7 +101,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
+        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
+        drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -125,7 +128,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
+        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
+        without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -154,12 +158,12 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     Confidence intervals, `epistemic`, are over-confident on about 100 rows or fewer, where the prior
     dominates in spite of the warm-up. For a sine in three columns, the prediction was constant on all five
-    data sets, and intervals of 90 % covered the function in about 10 %. Prediction intervals still cover and
-    are rather too wide, because signal that is not learned counts as noise. A constant prediction issues a
-    ``ConvergenceWarning``. The held-out rows choose the noise, the scale and the tails, so that coverage has
-    no strict guarantee.
+    data sets, and intervals of 90 % covered the function in about 10 %. Prediction intervals still have at
+    least the nominal coverage and are rather too wide, because signal that is not learned counts as noise. A
+    constant prediction issues a ``ConvergenceWarning``. Coverage has no strict guarantee, because the
+    held-out rows determine the noise as well as the scale and the tails.
 
-    ``sample_weight`` counts repetitions and weights the losses; n is its sum.
+    ``sample_weight`` counts repetitions and weights the losses; n is the sum of the weights.
 
     Cost: an epoch takes four times as long as with a plain network, twice as long with `last_layer`.
     Predictions run `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one

@@ -80,7 +80,7 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
 
 
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    """Return the remedy for several targets: one model per column."""
+    """Return the advice to fit one model per target column."""
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
         "column j is predict_dist(multi.estimators_[j], X)."

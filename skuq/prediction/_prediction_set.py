@@ -45,8 +45,9 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
     classes, the set takes the class with the lower column number first. A larger coverage gives a superset.
 
     If the probabilities are calibrated, the sets contain the label with probability ``coverage`` *or more*,
-    because the last class of a set raises the sum above the coverage. For accurate models, the sum is much
-    larger than the coverage. Compare the observed coverage with the mean of ``(y_proba * sets).sum(axis=1)``.
+    because the last class of a set raises the sum above the coverage. For accurate models, the sum of the
+    probabilities in a set is much larger than the coverage. Compare the observed coverage with the mean of
+    ``(y_proba * sets).sum(axis=1)``.
 
     The function costs one sort per row. Kompa, Snoek and Beam (2021), "Empirical frequentist coverage of deep
     learning uncertainty quantification procedures", Entropy 23, 1608, define these sets.

@@ -45,8 +45,9 @@ def register(
     ----------
     qualified_name : str
         Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
-        defines it. The registration includes subclasses. If several registrations apply, the registration of
-        the most specific class is used. A second registration of the same name replaces the first.
+        defines it. The registration includes subclasses. If several registrations apply, `predict_dist` uses
+        the registration of the most specific class. A second registration of the same name replaces the
+        first.
     adapter : callable
         ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
         for an estimator that is not fitted.

@@ -214,7 +214,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     get_feature_names_out = get_feature_names_out
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping the Distribution of `transform`."""
+        """Prevent scikit-learn from wrapping the Distribution that `transform` returns."""
         kwargs["auto_wrap_output_keys"] = None
         super().__init_subclass__(**kwargs)
 

@@ -54,18 +54,18 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     where :math:`r` is the factor of `StdScalingRecalibrator`. This is the root mean square of the bin's rows
     and of one additional row with the overall factor. Without the additional row, bins of two or three rows
-    would sometimes have a factor near 0, and bins of exact rows a factor of 0. Bins are defined as in the
-    calibration errors that compare standard deviations with residuals [1]_. Rows of equal standard deviation
-    on an edge are shared by the bins on both sides and get their mean squared factor. The outermost factors
-    apply beyond the outermost edges.
+    would sometimes have a factor near 0, and bins without residuals would have a factor of 0. Bins are
+    defined as in the calibration errors that compare standard deviations with residuals [1]_. If rows of
+    equal standard deviation lie on an edge, both adjacent bins share these rows, and the squared factor of
+    the rows is the mean of the two squared factors. The outermost factors apply beyond the outermost edges.
 
     For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
     .020 with 100, .008 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
-    .000. If the standard deviations should be squared, the negative log-likelihood with bins is lower than
-    with one factor by .00, .11, .13 and .13.
+    .000. If the true standard deviations are the squares of the predicted ones, the negative log-likelihood
+    with bins is lower than with one factor by .00, .11, .13 and .13.
 
-    Exact point masses are ignored, since they contain no information about the factor. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the factor. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: one sort, O(n log n) time, O(n) memory.
 

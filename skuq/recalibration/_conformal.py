@@ -22,16 +22,16 @@ class ConformalRecalibrator(BaseRecalibrator):
     An interval is the predicted mean plus or minus a number of predicted standard deviations. The number
     follows from the ranks of the calibration residuals. Coverage is nominal even if the predicted
     distribution is wrong. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` if a density or finite
-    quantiles at every level are needed, and `skuq.regressors.ConformalRegressor` for a model without a
-    distribution, or for methods that hold out no rows.
+    quantiles at every level are needed. Prefer `skuq.regressors.ConformalRegressor` for a model without a
+    distribution.
 
     Parameters
     ----------
     symmetric : bool, default=True
         Whether absolute residuals are ranked. Intervals are then symmetric around the mean, which is
-        unchanged. With False, signed residuals are ranked, and each bound has its own guarantee. Intervals
-        then follow a bias or a skewed shape, but need about twice as many rows: at least 19 for a coverage of
-        90 %.
+        unchanged. With False, signed residuals are ranked, and each bound has its own guarantee. The
+        intervals then correct a bias and a skewed shape. They require about twice as many rows: at least 19
+        for a coverage of 90 %.
     group_by : None, callable or int, default=None
         Groups with separate guarantees (Mondrian). A callable takes a Distribution of n rows and returns
         n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
@@ -60,12 +60,13 @@ class ConformalRecalibrator(BaseRecalibrator):
     Notes
     -----
     The symmetric interval of coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}` with
-    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows
-    [1]_ [2]_. If calibration and new rows are exchangeable and the model was fitted on neither, it covers
-    with a probability of at least c and, without ties, at most c + 1/(n + 1). The coverage of one
-    calibration set has the distribution Beta(k, n + 1 - k) [3]_: at n = 900 and 90 % its standard deviation
-    is 1 %. With fewer than c / (1 - c) rows the interval is infinite, with a `SmallSampleWarning`. With
-    ``symmetric=False`` and many equal targets, rounding may leave one of them just outside its bound.
+    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows [1]_
+    [2]_. If calibration and new rows are exchangeable and the model was fitted on neither, it covers with a
+    probability of at least c and, without ties, at most c + 1/(n + 1). The coverage of one calibration set
+    has the distribution Beta(k, n + 1 - k) [3]_: at n = 900 and c = 90 %, the standard deviation of the
+    coverage is 1 %. With fewer than c / (1 - c) rows the interval is infinite, with a `SmallSampleWarning`.
+    With ``symmetric=False`` and many equal targets, rounding may leave one of these targets just outside its
+    bound.
 
     The guarantee is for the average over rows, or over the rows of a group. If sigma is wrong in some
     regions, intervals cover too much in some regions and too little in others; ``group_by`` corrects this if

@@ -59,8 +59,8 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     tails beyond the outermost residuals are Gaussian. Mean and standard deviation therefore differ slightly
     from the formula above.
 
-    Exact point masses are ignored. The shape is the same for all rows: distributions that are too narrow in
-    one region and too wide in another are corrected only on average.
+    Point masses that equal their targets are ignored. The shape is the same for all rows: distributions that
+    are too narrow in one region and too wide in another are corrected only on average.
 
     Cost: O(n log n) time and O(n) memory; the fitted object stores n numbers, or a few tens if ``smooth``.
 

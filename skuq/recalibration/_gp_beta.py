@@ -56,7 +56,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best common map for all rows, because the scale may be wrong by orders of magnitude."""
+        """Return the best common map of all rows, because the identity may be far from the optimum."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -103,12 +103,12 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(GPRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    The map gives the observed level of the model's quantiles for similar predictions. Its three parameters,
-    for bias, scale and skew, are smooth functions of predicted mean and standard deviation. It corrects bias
-    and width that differ between regions. Three parameters cannot change the number of modes. Prefer
-    `GPNormalRecalibrator` if only the scale is wrong or the output must be Gaussian. Prefer
-    `IsotonicRecalibrator` if the defect is the same for all predictions. Both are safer with fewer than about
-    200 rows.
+    For each predicted quantile, the map gives the share of targets below it among similar predictions. Its
+    three parameters, for bias, scale and skew, are smooth functions of predicted mean and standard deviation.
+    The map corrects bias and width that differ between regions. Three parameters cannot change the number of
+    modes. Prefer `GPNormalRecalibrator` if only the scale is wrong or the output must be Gaussian. Prefer
+    `IsotonicRecalibrator` if the defect is the same for all predictions. Both alternatives are safer with
+    fewer than about 200 rows.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ class GPBetaRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 20 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
-        batches, which always use all iterations.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
@@ -130,8 +130,8 @@ class GPBetaRecalibrator(GPRecalibrator):
         Distances over which the map changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (3,)
-        Standard deviations of the latent scale, skew and shift over such distances and beyond. If all are
-        near 0, one map for all rows is enough.
+        Standard deviations of the latent scale, skew and shift over the distances ``lengthscales_`` and
+        beyond. If all are near 0, one map for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
         ``n_inducing_points`` if fewer points explain the rows as well.
@@ -160,8 +160,8 @@ class GPBetaRecalibrator(GPRecalibrator):
         a = e^{w_1 + w_2}, \; b = e^{w_1 - w_2}, \; c = w_3,
 
     with :math:`s` the logistic function. Each of :math:`w_1, w_2, w_3` is a constant plus a Gaussian process
-    of the prediction with mean 0, which is the identity map. They are independent a priori; their posterior
-    correlations are kept. Kernel, inputs, inducing points and search are the same as in
+    of the prediction with mean 0, which is the identity map. The three processes are independent a priori;
+    the posterior includes their correlations. Kernel, inputs, inducing points and search are the same as in
     `GPNormalRecalibrator`. The expected log-likelihood is computed at 13 nodes per row, exact for polynomials
     of degree five.
 
@@ -170,15 +170,15 @@ class GPBetaRecalibrator(GPRecalibrator):
     away from them, where only the constants determine the map.
 
     If the model's scale is off by a factor above 2, or its location by more than 2 scales, the predictions
-    are standardized first. One affine change for all rows matches their median and their range from the 20 %
-    to the 80 % quantile with the targets, and keeps the family. A transformation of the target is applied
-    after this change. Inputs of the process and ``inducing_points_`` then refer to the standardized
-    predictions. Predictions are not standardized if more than a tenth of the targets lie on atoms. The search
-    starts from the best common map of all rows.
+    are standardized first. One affine map for all rows matches the median of the predictions, and their range
+    from the 20 % to the 80 % quantile, to the targets. The family does not change. A transformation of the
+    target is applied after this map. Inputs of the process and ``inducing_points_`` then refer to the
+    standardized predictions. Predictions are not standardized if more than a tenth of the targets lie on
+    atoms. The search starts from the best common map of all rows.
 
-    Rows with a level of exactly 0 or 1, as with ensembles, are spread evenly over the share of levels of such
-    rows. A target on an atom is spread evenly over the levels of the atom. Point masses do not change; exact
-    point masses are ignored in `fit`.
+    Targets outside the support, as with ensembles, have the level 0 or 1. These rows are spread evenly over
+    the outermost levels, in proportion to their number. A target on an atom is spread evenly over the levels
+    of the atom. Point masses do not change. `fit` ignores point masses that equal their targets.
 
     Differences from netcal's GPBeta: three latent functions instead of multiples of one, an expectation
     instead of 128 draws, the full weight of the data relative to the prior with any batch size, and exact
@@ -245,7 +245,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; targets outside the support get the outermost levels, by their share of rows."""
+    """Return normal scores; targets outside the support share outermost levels of their total weight."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

@@ -71,8 +71,8 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 50 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
-        batches, which always use all iterations.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
@@ -82,8 +82,8 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log scale factor over such distances and beyond. If it is near 0, one factor
-        for all rows is enough.
+        Standard deviation of the log scale factor over the distances ``lengthscales_`` and beyond. If this
+        number is near 0, one factor for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
         ``n_inducing_points`` if fewer points explain the rows as well.

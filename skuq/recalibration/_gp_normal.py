@@ -58,8 +58,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
         optimum; batches are faster from about 100 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
-        batches, which always use all iterations.
+        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
+        suffice), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
@@ -69,8 +69,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log variance factor over such distances and beyond. If it is near 0, one
-        factor for all rows is enough.
+        Standard deviation of the log variance factor over the distances ``lengthscales_`` and beyond. If this
+        number is near 0, one factor for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
         ``n_inducing_points`` if fewer points explain the rows as well.
@@ -90,21 +90,22 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     Notes
     -----
     The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here
-    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))` with one scale :math:`u` for both. Units thus do not matter,
-    and a prediction with little variation remains an input with little variation. The function :math:`w` is a
-    constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per input, and inducing
-    points [2]_. With mean :math:`m` and variance :math:`v` of :math:`w(x)` and
+    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))` with one scale :math:`u` for both. The result therefore does
+    not depend on the units of y, and an input that varies little between rows has little influence. The
+    function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per
+    input, and inducing points [2]_. With mean :math:`m` and variance :math:`v` of :math:`w(x)` and
     :math:`z = (y - \mu) / \sigma`, the expected log-likelihood is
 
     .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}].
 
-    Its sum over all n rows minus the divergence from the prior is maximized, by natural gradients [3]_ and,
-    over the three parameters of the kernel, by a quasi-Newton method. The variance is multiplied by
-    :math:`E \, e^w = e^{m + v/2}`. Far from all calibration rows only the constant determines the factor.
+    The objective is the sum of this expectation over all n rows minus the divergence from the prior. Natural
+    gradients [3]_ maximize the objective over the posterior, and a quasi-Newton method over the three
+    parameters of the kernel. The variance is multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all
+    calibration rows only the constant determines the factor.
 
     For a family other than `Normal`, :math:`\sigma` is its standard deviation and the likelihood matches
-    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change;
-    exact point masses are ignored in `fit`.
+    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change.
+    `fit` ignores point masses that equal their targets.
 
     The definition is from netcal's GPNormal. Differences: the data have their full weight relative to the
     prior with any batch size, units do not matter, expectations are exact, and the kernel separates rows of

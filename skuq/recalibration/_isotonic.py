@@ -82,8 +82,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
     share their mean rank, and a weight of k is k equal values. These points already increase, so isotonic
     regression does not change them, and linear interpolation makes the map strictly increasing.
     Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do not
-    saturate. For a `Normal` they are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence is
-    corrected; the same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
+    saturate. For a `Normal`, the scores are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence
+    is corrected. The same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
     whose far levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the
     outermost knots the map continues with its overall slope, the ratio of the standard deviations of observed
     and predicted scores. For families with power tails the slope is at least 1, so that moments exist if the
@@ -93,11 +93,11 @@ class IsotonicRecalibrator(BaseRecalibrator):
     the expectation of the randomized PIT [3]_. Target and atom are equal if they agree in single precision.
 
     If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
-    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is their standard deviation. The scores are first
-    shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays straight.
-    ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the estimate differs
-    from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at levels that it
-    maps between 1 / (n + 1) and n / (n + 1).
+    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores. The scores are
+    first shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays
+    straight. ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the
+    estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at
+    levels that it maps between 1 / (n + 1) and n / (n + 1).
 
     With few rows the map is noisy. For a calibrated model it increases the negative log-likelihood on new
     rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. Fewer than 12 rows give a
@@ -178,7 +178,7 @@ def _plotting_positions(
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, or below their size if all are equal."""
+    """Return the power of two below the spread of the scores, or below the size of equal scores."""
     finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
@@ -244,7 +244,7 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores, and the kernel estimate of the weight below each."""
+    """Return a grid of normal scores, and the kernel estimate of the weight below each grid point."""
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
     # are rounded to multiples of a power of two, which is symmetric around 0.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))

@@ -76,7 +76,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    ConformalRecalibrator : The same quantile with a finite-sample correction, which gives a guarantee.
+    ConformalRecalibrator : Intervals with guaranteed coverage, by a finite-sample correction.
     StdScalingRecalibrator : One factor for every standard deviation, chosen by likelihood, CRPS or coverage.
     skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
 
@@ -237,7 +237,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets; replace them by the mean in point masses whose error is only rounding."""
+    """Return the targets; a target that equals its point mass up to rounding is replaced by the mean."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)

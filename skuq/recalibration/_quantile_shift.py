@@ -59,13 +59,13 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     Notes
     -----
-    A row's unit is :math:`u = (w + \bar w) / 2`, with w the width of its own 90 % interval and :math:`\bar w`
-    the mean width of the calibration rows. The quantile of level p becomes :math:`q_p + u \, c_p`, where
-    :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among :math:`(y_i - q_{p,i}) / u_i`, linear
-    between whole ranks. Shifted quantiles that cross are sorted. A unit of w would leave overfitted narrow
-    intervals too narrow. A unit of :math:`\bar w`, as in conformalized quantile regression, would ignore the
-    width of the row. A quantile that equals its target in many rows is not shifted, so that atoms do not
-    move.
+    The shifts of a row have the unit :math:`u = (w + \bar w) / 2`, with w the width of the row's own 90 %
+    interval and :math:`\bar w` the mean width of the calibration rows. The quantile of level p becomes
+    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among
+    :math:`(y_i - q_{p,i}) / u_i`, linear between whole ranks. Shifted quantiles that cross are sorted. A unit
+    of w would leave overfitted narrow intervals too narrow. A unit of :math:`\bar w`, as in conformalized
+    quantile regression, would ignore the width of the row. A quantile that equals its target in many rows is
+    not shifted, so that atoms do not move.
 
     The levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their counterparts at the upper end,
     are added beyond the given levels if the n rows have a rank for them: a 99 % interval has its own bounds

@@ -57,7 +57,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
-    """Return the derivative of each row's CRPS for the factor, up to a constant; all means are 0."""
+    """Return the derivative of each row's CRPS by the factor, up to a constant; means must be 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
         # sigma [2 phi(z) - 1 / sqrt(pi)] times sqrt(pi)

@@ -52,7 +52,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation; only such rows determine the scale."""
+    """Rows with a positive predicted standard deviation; other rows do not determine the scale."""
 
     dist: Distribution
     y: FloatArray

@@ -32,10 +32,10 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     Parameters
     ----------
     objective : {"nll", "crps", "coverage"}, default="nll"
-        Criterion of the factor. "nll" makes the mean squared standardized residual 1, the maximum likelihood
-        factor for Gaussian predictions. "crps" minimizes the mean CRPS for any family; outliers have little
-        influence. "coverage" makes the central interval at `coverage` contain this share of the calibration
-        rows, for any shape, and ignores other intervals.
+        Criterion of the factor. "nll" makes the mean squared standardized residual 1; for Gaussian
+        predictions, this factor has the maximum likelihood. "crps" minimizes the mean CRPS for any family;
+        outliers have little influence. "coverage" makes the central interval at `coverage` contain this share
+        of the calibration rows, for any shape. Other intervals have no influence.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Used with ``objective="coverage"``; strictly between 0 and
         1.
@@ -66,7 +66,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     standardized residual 1 and scales about the mean. One gross outlier among few rows dominates this mean of
     squares. If ``robust``, the factor is the median of :math:`|y_i - \mu_i| / m_i`, with :math:`m_i` the
     median distance from the mean in the predicted distribution, :math:`0.6745\,\sigma_i` for a Gaussian.
-    Without outliers the variance of the robust factor is 2.7 times as large.
+    Without outliers, the variance of the robust factor is 2.7 times the variance of the other factor.
 
     "crps" minimizes :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, where :math:`C_i(x)` is the CRPS
     of row i at :math:`\mu_i + x`. The sum is convex in :math:`r`; the root of its derivative is found to ten
@@ -77,8 +77,8 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     lie inside every interval. On new rows the expected coverage is lower by at most 1 / (n + 1);
     `ConformalRecalibrator` corrects this.
 
-    Exact point masses are ignored, since they contain no information about the factor. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the factor. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: O(n) time and memory for "nll"; about a dozen evaluations of CRPS and cdf for "crps", and four times
     as many if distributions have atoms; a sort for "coverage" and ``robust``.

@@ -34,9 +34,9 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     Parameters
     ----------
     min_rows : "auto" or int, default="auto"
-        Rows of similar predicted variance that are pooled before the regression. "auto" takes the square root
-        of n, at least 20. Fewer rows give a more flexible and noisier result. Blocks of 1 row give ordinary
-        isotonic regression.
+        Number of rows of similar predicted variance that are pooled before the regression. "auto" takes the
+        square root of n, at least 20. Fewer rows give a more flexible and noisier result. Blocks of 1 row
+        give ordinary isotonic regression.
 
     Attributes
     ----------
@@ -58,20 +58,22 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the mean squared
     standardized residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the squared error
     :math:`r_b^2 v_b`. Isotonic regression of the squared errors on the :math:`v_b`, weighted by rows, pools
-    adjacent blocks in the wrong order. For Gaussian predictions the result is the monotone variance of
-    maximum likelihood [1]_. A first block of a few nearly exact rows would give variances near 0; it
-    therefore gets one additional row with the mean square of all rows. Between knots the logarithm of the
-    variance is linear in the logarithm of the predicted variance, which keeps power laws. Beyond the
-    outermost knots both are proportional. A single block gives the factor of `StdScalingRecalibrator`.
+    adjacent blocks in the wrong order. For Gaussian predictions, the result is the maximum likelihood
+    estimate of a monotone variance [1]_. A first block of a few nearly exact rows would give variances near
+    0. The first block therefore gets one additional row with the mean square of all rows. Between knots the
+    logarithm of the variance is linear in the logarithm of the predicted variance, which keeps power laws.
+    Beyond the outermost knots, the variance is proportional to the predicted variance. A single block gives
+    the factor of `StdScalingRecalibrator`.
 
     For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
     .018 with 100, .009 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
-    .000. If the standard deviations should be squared, the negative log-likelihood with isotonic regression
-    is lower than with one factor by .00, .12, .13 and .13. With 100 rows and blocks of one row, the increase
-    for a calibrated model is .05. Without the additional row in the first block, the increase is 2.
+    .000. If the true standard deviations are the squares of the predicted ones, the negative log-likelihood
+    with isotonic regression is lower than with one factor by .00, .12, .13 and .13. With 100 rows and blocks
+    of one row, the increase for a calibrated model is .05. Without the additional row in the first block, the
+    increase is 2.
 
-    Exact point masses are ignored, since they contain no information about the scale. A bias is not
-    corrected: it counts as spread.
+    Point masses that equal their targets are ignored, since they contain no information about the scale. A
+    bias is not corrected; it makes the distributions wider.
 
     Cost: one sort, O(n log n) time, O(n) memory; the fitted object stores at most the square root of n knots.
 

@@ -1,4 +1,4 @@
-"""Naive bootstrap: the spread of models fitted to resampled rows, and the noise around their mean."""
+"""Bootstrap ensemble: models fitted to resampled rows, with an estimate of the noise around their mean."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
 
 class BootstrapRegressor(BaseUncertaintyRegressor):
-    r"""Bootstrap ensemble: the spread of models fitted to resampled rows, and the noise around their mean.
+    r"""Ensemble of models fitted to resampled rows, with an estimate of the noise around their mean.
 
     The distribution separates epistemic uncertainty, which more data reduces (`epistemic`), from noise
     (`aleatoric`). The method works with any regressor. Prefer `ResidualRegressor` if only the sum of both
@@ -49,8 +49,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     ----------
     estimator : estimator
         Cloned and fitted `n_estimators` times. A forest or a BaggingRegressor is fitted once, and all its
-        members are used. A FrozenEstimator around a fitted ensemble is not refitted: the rows given to `fit`
-        must be new to it, and only the noise is estimated from them.
+        members are used. A FrozenEstimator around a fitted ensemble is not refitted. Give `fit` rows that the
+        ensemble was not trained on; only the noise is estimated from these rows.
     n_estimators : int, default=50
         Number of members M, at least 2; ignored for a forest or a BaggingRegressor.
     noise : {"homoscedastic", "heteroscedastic", None}, default="homoscedastic"
@@ -75,7 +75,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     model_ : estimator or None
         The fitted forest or bagging ensemble, whose members are used; otherwise None.
     noise_scale_ : float
-        Root of the mean noise variance of equation 9, in the units of y.
+        Square root of the mean noise variance of equation 9, in the units of y.
     noise_model_ : object or None
         Fitted noise model for "heteroscedastic"; see `ResidualRegressor`.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -100,8 +100,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     one member rather than of the mean of the members. On 21 data sets, 90 % intervals of a default forest
     cover 97 %. A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is
     about as large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors,
-    which is :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects
-    this; `ForestDistributionRegressor` needs no correction.
+    which is :math:`2 \varphi(1) = 0.48` times the variance of the errors if the errors are normal. A
+    recalibrator corrects the width of the intervals; `ForestDistributionRegressor` needs no correction.
 
     "heteroscedastic" fits a model of :math:`\log |y - \hat f|` and shrinks it as `ResidualRegressor` does.
     Equation 9 sets the mean noise variance.
@@ -119,8 +119,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     to the variance, since a mean of k members is less certain than a mean of M. Rows with fewer than two
     out-of-bag members need a second set of members that is fitted without these rows. With ``noise=None``,
     rows whose out-of-bag members agree on a wrong value need the second set too. With 50 members, rows that
-    need it are rare; with 10 members, there are a few. If there are none, `fit_transform` costs no more than
-    `fit`. A forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
+    need the second set are rare; with 10 members, there are a few. Without such rows, `fit_transform` costs
+    no more than `fit`. A forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
 
     A noise estimate from fewer than 12 rows gives a `SmallSampleWarning`.
 
@@ -271,7 +271,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
-        """Return the mask of rows with too few out-of-bag members, or with a wrong value by all members."""
+        """Return the mask of rows with too few out-of-bag members, or with members that agree on an error."""
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
             mean, std = oob.mean_and_std()
@@ -371,7 +371,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M degrees of freedom for rows with all M members (Sluijterman et al. 2024), fewer for others.
+    """Return the degrees of freedom: M if a row has all M members (Sluijterman et al. 2024), else fewer.
 
     For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2, where
     ``share`` is the epistemic share of the variance (Welch and Satterthwaite). Compared with M members, the

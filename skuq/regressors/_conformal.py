@@ -47,9 +47,9 @@ class ConformalRegressor(BaseConformalRegressor):
           ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, such as 0.05
           and 0.95 for a coverage of 0.9. Otherwise the bounds come from the assumed tails.
     symmetric : bool, default=True
-        Whether both bounds share one score. With False each bound has its own score, at half the
-        miscoverage. Intervals then follow skewed errors, but need about twice as many rows: at least 19 for
-        a coverage of 90 %.
+        Whether one score calibrates both bounds. With False, each bound has its own score and half of the
+        miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
+        many rows: at least 19 for a coverage of 90 %.
     cv : splitter or iterable of (train, test), default=None
         Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
         ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
@@ -116,24 +116,26 @@ class ConformalRegressor(BaseConformalRegressor):
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
-    average over calibration sets: the coverage of one calibration set has the distribution
-    Beta(k, n + 1 - k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may
-    leave one of them just outside its bound. With ``group_by`` the guarantee holds within each group, with
-    the group's n. Fewer rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+    average over calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 -
+    k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of
+    these targets just outside its bound. With ``group_by``, the guarantee holds within each group, with n the
+    number of calibration rows of the group. Fewer rows than c/(1 - c) give infinite bounds and a
+    `SmallSampleWarning`.
 
-    *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([2]_,
-    eq. 7). Coverage then holds under the new distribution of X if the distribution of y given x is the
-    same. The guarantee assumes the true ratio; it does not include the error of an estimated ratio.
+    *Covariate shift.* The weight of each score is the density ratio of its row. The new row has its own
+    density ratio as its weight ([2]_, eq. 7). Coverage then holds under the new distribution of X if the
+    distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
+    of an estimated ratio.
 
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
     by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
     drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
     :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). This bound requires an
-    infinite interval if the target miscoverage is 0, and an empty interval if it is 1. The point at the
-    center represents an empty interval, and the row counts as missed even if y equals this point. Rows given
-    in one call count as predicted together, before any of them was observed. The step in the bound is then
-    the sum of their steps. With "cqr" the predicted band keeps the nominal coverage. With ``group_by`` all
-    groups share one target miscoverage.
+    infinite interval if the target miscoverage is 0, and an empty interval if it is 1. An empty interval is
+    returned as the point at its center, and the row counts as missed even if y equals this point. Rows given
+    in one call count as predicted together, before any of these rows was observed. The step in the bound is
+    then the sum of the steps of these rows. With "cqr" the predicted band keeps the nominal coverage. With
+    ``group_by`` all groups share one target miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
     costs O(n log n) per call.
@@ -267,11 +269,11 @@ class ConformalRegressor(BaseConformalRegressor):
         return super()._fit_transform(data, progress)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Update the calibration by observed rows of a sequence: adaptive conformal inference.
+        """Update the calibration with newly observed rows, by adaptive conformal inference.
 
-        The model is not refitted. The target miscoverage falls after a miss and rises otherwise, and the
-        rows join the calibration rows. Call `partial_fit` with each row, or with all rows predicted
-        together, once y is observed.
+        The model is not refitted. The target miscoverage falls after a miss and rises otherwise. The rows are
+        added to the calibration rows. Call `partial_fit` with each row, or with all rows predicted together,
+        once y is observed.
 
         Parameters
         ----------
@@ -315,9 +317,9 @@ class ConformalRegressor(BaseConformalRegressor):
         -------
         dist : Distribution of n rows
             In the units of y. "split" and "normalized" return a `ConformalPredictive`, one per group with
-            ``group_by``. "cqr" returns `Quantiles` through the bounds of many coverages, sorted where they
-            cross. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`. Scorers
-            use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
+            ``group_by``. "cqr" returns `Quantiles` that consist of the bounds of many coverages; bounds that
+            cross are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
+            Scorers use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
         """
         return super().predict_dist(X)
 

@@ -43,13 +43,13 @@ class CrossConformalRegressor(BaseConformalRegressor):
     estimator : estimator
         Any regressor; cloned. It must not be frozen.
     method : {"cv+", "jackknife+", "jackknife+ab"}, default="cv+"
-        - "cv+" predicts each row by the model of its fold.
+        - "cv+" predicts each row by the model that is fitted without the fold of the row.
         - "jackknife+" leaves out one row at a time: n fits.
         - "jackknife+ab" predicts each row by the bagged models whose resamples leave it out.
     symmetric : bool, default=True
-        Whether both bounds share one score. With False each bound has its own score, at half the
-        miscoverage. Intervals then follow skewed errors, but need about twice as many rows: at least 19 for
-        a coverage of 90 %.
+        Whether one score calibrates both bounds. With False, each bound has its own score and half of the
+        miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
+        many rows: at least 19 for a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of "cv+": None is 5, an int k is ``KFold(k, shuffle=True)``; splitters may be time-ordered or
         repeated. With "jackknife+ab", ``cv`` gives pairs of a resample and its left-out rows; None draws
@@ -82,18 +82,18 @@ class CrossConformalRegressor(BaseConformalRegressor):
     --------
     ConformalRegressor : Calibration on held-out rows, with groups, covariate shift and `partial_fit`.
     UncertaintyRegressor : A predictive distribution for any regressor.
-    skuq.recalibration.ConformalRecalibrator : Ranks of out-of-fold errors, one distribution.
+    skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
 
     Notes
     -----
     Let :math:`\hat\mu_{-i}` be the model fitted without row i and :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`.
-    "cv+" takes the model of the row's fold, "jackknife+" the model of all other rows, and "jackknife+ab" the
-    mean or median of the bagged models whose resamples leave the row out. With :math:`\alpha = 1 - c` the
-    bounds are the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i` and
-    the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_,
-    [2]_). With ``symmetric=False`` signed residuals replace the absolute ones, at (1 + c)/2 for each bound.
-    A row that ``cv`` tests several times counts once; an untested row does not count. Bounds may cross at
-    low coverage and are then exchanged.
+    "cv+" takes the model fitted without the row's fold, "jackknife+" the model fitted to all other rows, and
+    "jackknife+ab" the mean or median of the bagged models whose resamples leave the row out. With
+    :math:`\alpha = 1 - c` the bounds are the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
+    :math:`\hat\mu_{-i}(x) - R_i` and the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of
+    :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With ``symmetric=False`` signed residuals replace the absolute
+    ones, at (1 + c)/2 for each bound. A row that ``cv`` tests several times counts once; an untested row does
+    not count. Bounds may cross at low coverage and are then exchanged.
 
     Coverage, as an average over training sets, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
     it is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab" the bound
@@ -103,9 +103,9 @@ class CrossConformalRegressor(BaseConformalRegressor):
     "jackknife+ab". Time-ordered folds are not exchangeable, so they have no guarantee. Fewer rows than
     c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
-    Cost to fit and to predict m rows: "cv+" K + 1 fits, O((n + m K) log n) time and O(n + m K) memory;
-    "jackknife+" n + 1 fits and the predictions of n models for each row; "jackknife+ab" B + 1 fits,
-    O(m n B) time and O(m B) memory.
+    Cost to fit and to predict m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n) time and O(n +
+    m K) memory. "jackknife+" needs n + 1 fits and the predictions of n models for each row. "jackknife+ab"
+    with B resamples needs B + 1 fits, O(m n B) time and O(m B) memory.
 
     References
     ----------
@@ -234,6 +234,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y: `Quantiles` through the finite one-sided bounds, sorted where they cross.
+            In the units of y: `Quantiles` that consist of the finite one-sided bounds; bounds that cross are
+            sorted.
         """
         return super().predict_dist(X)

@@ -126,7 +126,7 @@ NO_GAIN = RelativeErrors(1.0, 1.0)
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
-    """Return the relative errors of both locations, in ``unit`` of each row; NaN as a unit skips the row."""
+    """Return the relative errors of both locations; errors are divided by ``unit``, and NaN skips the row."""
     weight, unit = np.where(np.isnan(unit), 0.0, data.repetitions), np.where(np.isnan(unit), 1.0, unit)
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
     weight = weight * counted
@@ -182,7 +182,7 @@ def _gain_by_rows(
 
 
 def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
-    """Return splits of the out-of-fold pairs, one per group of folds; pairs are numbered by fold."""
+    """Return one split of the out-of-fold pairs per group of folds; pairs are in the order of the folds."""
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []

@@ -57,17 +57,17 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     residual_slope_ : float
         Slope in [0, 1] of the correction of the forest's mean by the residuals around a row.
     leaf_share_ : float
-        Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
+        Weight in [0, 0.9] of the quantiles of the leaves (see Notes, step 3).
     spread_factor_ : float
-        Factor of the distances from the median. With this factor, 90 % intervals cover 90 % of the out-of-bag
-        rows. With few rows, the factor is shrunk toward 1.
+        Factor that multiplies the distances from the median. With this factor, 90 % intervals cover 90 % of
+        the out-of-bag rows. With few rows, the factor is shrunk toward 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     ResidualRegressor : Predictive distribution of any regressor, by refitting on folds.
-    BootstrapRegressor : The spread of the trees and noise around it.
+    BootstrapRegressor : The spread of the trees, with an estimate of the noise.
     UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
@@ -96,8 +96,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
        `SmallSampleWarning`, fewer than 3 an error.
 
-    The residuals around an out-of-bag row come from trees that have drawn neither of the two rows, so they do
-    not contain the row's own error.
+    For an out-of-bag row, the residual of another row comes from trees that have drawn neither of the two
+    rows. The residual therefore does not depend on the row's own error.
 
     The epistemic part is the variance of the forest's mean over training sets by the infinitesimal jackknife
     with bias correction (equation 7 of [3]_),
@@ -109,21 +109,22 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     and may be negative. The correction removes its bias but not its variance, which is of the order of
     :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
     variance between trees is therefore shrunk toward its mean over out-of-bag rows, in proportion to the
-    noise. The result is the expectation given a positive ratio. With many trees it equals the published
-    formula; with 100 trees it is nearly the variance between trees times a constant. This variance does not
-    include the uncertainty of the correction of the mean.
+    noise. The result is the expectation given a positive ratio. With many trees, the result equals the
+    published formula; with 100 trees, it is nearly the variance between trees times a constant. The epistemic
+    variance does not include the uncertainty of the correction of the mean.
 
     The estimate is too small for fully grown trees, which are not smooth functions of the bootstrap counts.
     For the bagged nearest neighbor it is half of the variance over training sets. Use ``min_samples_leaf`` of
     at least 5 if you need the epistemic part.
 
-    `predict` returns the prediction of the forest; `predict_dist` has the corrected mean. `fit_transform`
-    returns the out-of-bag distributions without another fit. Rows that every tree has drawn are predicted by
-    another forest fitted without them; they are rare with 50 trees.
+    `predict` returns the prediction of the forest. The distributions of `predict_dist` have the corrected
+    mean. `fit_transform` returns the out-of-bag distributions without another fit. Rows that every tree has
+    drawn are predicted by another forest, which is fitted without these rows. Such rows are rare with 50
+    trees.
 
     Results do not depend on the units of y. If scikit-learn's trees would find no split or overflow, the
-    forest is fitted to y divided by a power of two near its standard deviation. This is not done with
-    `min_impurity_decrease` or `ccp_alpha`, which are in the units of y.
+    forest is fitted to y divided by a power of two near its standard deviation. With `min_impurity_decrease`
+    or `ccp_alpha`, y is never divided, because both parameters are in the units of y.
 
     Cost: one fit, and the residuals around m rows, at most :math:`O(m n B)`. `fit` calibrates on
     :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. A prediction costs a

@@ -36,7 +36,8 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     """Regressor whose prediction is a functional of the predictive distribution.
 
     The tools of scikit-learn and SHAP explain ``predict``, so for a probabilistic regressor they explain the
-    mean. With this class, they explain the uncertainty: which columns make the intervals wide, and how.
+    mean. With this class, the same tools explain the uncertainty, for example which columns make the
+    intervals wide.
 
     Parameters
     ----------
@@ -62,18 +63,19 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
-    skuq.metrics.get_scorer : Scorers for the importance of columns for a score.
+    skuq.metrics.get_scorer : Scorers for the permutation importance of columns.
 
     Notes
     -----
     `predict_dist` and the scorers of skuq use the distribution of the inner estimator. The method ``score``
     compares `predict` with ``y``, so ``permutation_importance`` needs the predictions as targets (see the
-    examples): the importance is then the loss of R² by the permutation of a column.
+    examples): the importance is then the decrease of R² after the permutation of a column.
 
-    The importance of a column for the CRPS does not answer the question which column makes the noise: most of
-    the CRPS depends on the location. Partial dependence replaces the values of a column, so with correlated
-    columns it evaluates the model where no rows are. ``method="recursion"`` of partial dependence is not
-    available. The cost is the cost of `predict_dist`, which may be several times the cost of the mean.
+    The importance of a column for the CRPS does not show which columns determine the noise, because most of
+    the CRPS depends on the location. Partial dependence replaces the values of a column. If columns are
+    correlated, it evaluates the model at points far from all rows. ``method="recursion"`` of partial
+    dependence is not available. The cost is the cost of `predict_dist`, which may be several times the cost
+    of the mean.
 
     Examples
     --------
@@ -167,7 +169,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         values : ndarray of shape (n,)
-            In the units of y, except for other units of a function.
+            In the units of y, unless ``functional`` is a callable that returns other units.
         y_std : ndarray of shape (n,)
             Standard deviation in the units of y, only with `return_std`.
         """

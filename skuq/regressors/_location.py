@@ -59,7 +59,7 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Return the models of the kind; the folds' models replace a refit that differs too much from them."""
+    """Return the models; the folds' models replace a refit that differs too much from the folds' models."""
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")

@@ -53,7 +53,7 @@ class MemberPredictions:
         return MemberPredictions(self.values[rows], self.used[rows])
 
 
-# ------------------------------------------------------------------- members of one's own making
+# ------------------------------------------------------------------------------ bootstrap members
 
 
 def fit_members(

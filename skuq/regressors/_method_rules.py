@@ -53,14 +53,14 @@ def method_of(estimator: Any, *, random_folds: bool) -> str:
 
 
 def _has_distribution(estimator: Any) -> bool:
-    """Return whether the estimator has its own distribution; the point mass of DummyRegressor is none."""
+    """Return whether the estimator has its own distribution, other than DummyRegressor's point mass."""
     return supports_dist(estimator) and not any(
         isinstance(one, DummyRegressor) for one in inner_estimators(estimator)
     )
 
 
 def _is_forest(estimator: Any, random_folds: bool) -> bool:
-    """Return whether out-of-bag rows can replace folds; they cannot replace the folds of a splitter."""
+    """Return whether the out-of-bag rows of a forest replace the folds; False if ``cv`` is a splitter."""
     return random_folds and bootstraps_trees(estimator) and estimator.n_estimators >= FOREST_TREES
 
 

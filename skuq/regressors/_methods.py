@@ -30,7 +30,7 @@ MethodName = Literal[
 
 
 class EffortLevel(NamedTuple):
-    """Number of folds, of bootstrap members, and of folds if each quantile level needs a fit."""
+    """Number of bootstrap members, of folds, and of folds for a loss with one fit per quantile level."""
 
     folds: int
     resamples: int

@@ -1,4 +1,4 @@
-"""Pool of several predictive distributions, with the weights of the least CRPS."""
+"""Pool of several predictive distributions, with weights that minimize the CRPS."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ _MIN_RECALIBRATION_ROWS = 50
 
 
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
-    r"""Pool of several predictive distributions, with the weights of the least CRPS.
+    r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
     The best of several models differs between data sets. The pool is about as good as its best member, and
-    better if the errors of the members differ. Its cost is the sum over all members. Prefer a single model if
-    fitting or predicting must be fast, and `RecalibratedRegressor` to correct one model.
+    better if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
+    Prefer a single model if fitting or predicting must be fast. Prefer `RecalibratedRegressor` to correct a
+    single model.
 
     Parameters
     ----------
@@ -78,13 +79,14 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
           in `~skuq.distributions.ConformalPredictive`, is excluded from the average.
     recalibrator : "auto", recalibrator or None, default="auto"
         Cloned, and fitted to the pool's out-of-fold forecasts. "auto" is
-        ``IsotonicRecalibrator(smooth=True)`` if the weights are estimated, which needs out-of-fold forecasts
-        anyway, on at least 50 rows, or groups of rows. Otherwise "auto" is None. Linear pools without a
+        ``IsotonicRecalibrator(smooth=True)`` if the weights are estimated from at least 50 rows, or from at
+        least 50 groups of rows. Otherwise "auto" is None. The intervals of linear pools without a
         recalibrator are somewhat too wide. Use None if you need `epistemic`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the out-of-fold forecasts. An int k is ``KFold(k, shuffle=True)`` for members other than
-        skuq's regressors, whose `fit_transform` makes its own forecasts. A splitter, which may keep groups
-        together or time in order, gives the folds of all members; `fit` takes any splitter.
+        Folds of the out-of-fold forecasts. With an int k, the regressors of skuq compute their own
+        out-of-fold forecasts in `fit_transform`, and other members use ``KFold(k, shuffle=True)``. A splitter
+        gives the folds of all members and may keep groups together or respect time order. `fit` takes any
+        splitter.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -103,12 +105,12 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     recalibrator_ : recalibrator or None
         The fitted recalibrator.
     out_of_fold_crps_ : DataFrame
-        Out-of-fold scores, one row per member and one for the "pool" before recalibration. The weights of the
-        pool come from the rows of other folds; a single fold uses its own rows. Columns are ``"crps"``, the
-        mean CRPS in the units of y; ``"difference"`` from the pool, positive if the pool is better; and
-        ``"standard_error"`` of the difference. A row that is tested several times counts once. The attribute
-        does not exist with given ``weights`` and without a recalibrator, because these need no out-of-fold
-        forecasts.
+        Out-of-fold scores, one row per member and one for the "pool" before recalibration. In each fold, the
+        weights of the pool are estimated from the rows of the other folds. A single fold uses its own rows.
+        Columns are ``"crps"``, the mean CRPS in the units of y; ``"difference"`` from the pool, positive if
+        the pool is better; and ``"standard_error"`` of the difference. A row that is tested several times
+        counts once. The attribute does not exist with given ``weights`` and without a recalibrator, because
+        these need no out-of-fold forecasts.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -116,11 +118,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     --------
     default_estimators : Members for any table.
     skuq.distributions.Mixture : The distribution of a linear pool.
-    sklearn.ensemble.VotingRegressor : Point predictions of several models, averaged.
+    sklearn.ensemble.VotingRegressor : Average of the point predictions of several models.
 
     Notes
     -----
-    The mean CRPS of a linear pool with weights :math:`w` is quadratic in them,
+    The mean CRPS of a linear pool is a quadratic function of the weights :math:`w`,
 
     .. math:: f(w) = \sum_i w_i c_i - \frac12 \sum_{ij} w_i w_j d_{ij},
 
@@ -134,7 +136,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     decrease of the CRPS from equal to optimal weights, and s its standard error. By the positive-part
     James-Stein rule, the weights are :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. A few rows with extreme
     scores may dominate both g and s. The factor is therefore also computed with score differences clipped at
-    the 98 % quantile of their sizes, or at the second largest; the larger factor is used.
+    the 98 % quantile of their absolute values, or at the second largest absolute value with fewer than 75
+    rows. The larger of the two factors is used.
 
     A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_. The
     excess is larger if the members differ more. The default recalibrator corrects this with the out-of-fold
@@ -147,14 +150,14 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     all members of positive weight. By the law of total variance it includes the spread between the members.
 
     `fit_transform` returns for each row the pool of the members' out-of-fold forecasts. Weights and
-    recalibrator come from the other folds. It needs a ``cv`` that tests every row once.
+    recalibrator come from the other folds. `fit_transform` needs a ``cv`` that tests every row once.
 
     Cost with an int for ``cv``: one `fit_transform` of each skuq regressor, and ``cv + 1`` fits of each other
     member. The `fit_transform` of bootstrap and forest regressors needs no second fit. For a forest with
-    large leaves its time grows with the square of the number of rows, see `ForestDistributionRegressor`.
-    Given weights without a recalibrator cost one fit per member. Memory for the weights of n rows and m
-    members is :math:`O(n m^2)` with "linear" and :math:`O(50 n m)` with "quantiles". Weights are computed
-    once per fold and once for all rows.
+    large leaves, the time of `fit_transform` grows with the square of the number of rows, see
+    `ForestDistributionRegressor`. With given weights and without a recalibrator, the cost is one fit per
+    member. Memory for the weights of n rows and m members is :math:`O(n m^2)` with "linear" and
+    :math:`O(50 n m)` with "quantiles". Weights are computed once per fold and once for all rows.
 
     References
     ----------
@@ -242,7 +245,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return named_members(self._pairs(), self._validate_names)
 
     def _pairs(self) -> Any:
-        """Return the names and members, the default ones for None."""
+        """Return the names and members; None means the default members."""
         return default_estimators() if self.estimators is None else self.estimators
 
     def _given_weights(self) -> FloatArray | None:
@@ -277,7 +280,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return IsotonicRecalibrator(smooth=True) if estimated else None
 
     def _fit_recalibrator(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-        """Return the fitted recalibrator, or None without one or with too few rows for "auto"."""
+        """Return the fitted recalibrator; None if there is none or if "auto" has too few rows."""
         recalibrator = self._recalibrator()
         is_auto = isinstance(self.recalibrator, str)
         if recalibrator is None or (is_auto and data.independent_rows(rows) < _MIN_RECALIBRATION_ROWS):
@@ -353,7 +356,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members; return their out-of-fold forecasts, or None for each without folds."""
+        """Fit all members; return the out-of-fold forecasts of each member, or None without folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -432,7 +435,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self._pairs() if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all members have it, since they get X unchanged."""
+        """Return the tags; an input tag is set if all members have it, because members get X unchanged."""
         tags = super().__sklearn_tags__()
         if self.estimators is None:  # without the import of torch
             tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True

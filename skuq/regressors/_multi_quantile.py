@@ -35,22 +35,23 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     """Predictive distribution from quantile regression at several levels.
 
     Width, skewness and tails may change with x, without an assumed shape. Prefer `ResidualRegressor` with few
-    rows, since few rows determine the outer levels. Prefer `ResidualRegressor` also if far tails or a density
-    matter.
+    rows, since only a few of the rows lie beyond the outer levels. Prefer `ResidualRegressor` also if far
+    tails or a density matter.
 
     Parameters
     ----------
     estimator : estimator
-        Regressor with a quantile loss, or a Pipeline that ends in one; cloned, and its loss and level are
-        set. Known regressors are scikit-learn's QuantileRegressor, GradientBoostingRegressor and
-        HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. Other regressors need
-        a parameter named ``quantile``, or `quantile_param`. The loss is not found inside containers other
-        than a Pipeline.
+        Regressor with a quantile loss, or a Pipeline that ends in one. The regressor is cloned, and `fit`
+        sets its loss and its level. Known regressors are scikit-learn's QuantileRegressor,
+        GradientBoostingRegressor and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and
+        quantile-forest. Other regressors need a parameter named ``quantile``, or `quantile_param`. The loss
+        is not found inside containers other than a Pipeline.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
         At least two increasing levels in (0, 1). Tails beyond the outermost levels are extrapolated.
     quantile_param : str or None, default=None
         Name of the estimator's parameter for the level, as in ``set_params``; ``<step>__<name>`` inside a
-        Pipeline. The estimator's loss must then be set already. None finds loss and level.
+        Pipeline. The estimator's loss must then be set already. With None, `fit` sets the loss and the level
+        of known regressors.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`.
     n_jobs : int or None, default=None
@@ -83,7 +84,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     exponential tails beyond them; see `Quantiles`. The point prediction is the mean of this distribution. The
     level set in ``estimator`` is ignored.
 
-    Put containers other than a Pipeline outside. Use
+    Put containers other than a Pipeline around this class. Use
     ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, since a decreasing transformation
     exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``, since
     a search inside would use the same score at every level.
@@ -93,7 +94,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     recalibrates them by `QuantileShiftRecalibrator`, which also fits the tails.
     ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` uses any recalibrator.
 
-    Cost: one fit per level, or one fit if it predicts all levels.
+    Cost: one fit per level, or a single fit if one fit predicts all levels.
 
     References
     ----------

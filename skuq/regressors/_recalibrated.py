@@ -37,8 +37,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     ----------
     estimator : estimator
         Any estimator that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`. A
-        FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the recalibrator
-        is fitted to them.
+        FrozenEstimator is not refitted. Give `fit` rows that the frozen model was not trained on; only the
+        recalibrator is fitted to these rows.
     recalibrator : recalibrator or None, default=None
         Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
@@ -47,8 +47,9 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         several times gives several dependent pairs: the guarantee of `ConformalRecalibrator` then does not
         hold exactly.
     ensemble : bool, default=False
-        False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
-        model of each fold, calibrates it on its test rows, and predicts the mixture.
+        False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the model
+        of each fold, calibrates this model on the test rows of the fold, and predicts the mixture of all
+        models.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -77,10 +78,10 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     `predict` returns the model's own point prediction plus the recalibrator's change of the mean, which is
     exactly 0 with `StdScalingRecalibrator`.
 
-    `fit_transform` returns for each row the out-of-fold distribution of its fold's model, recalibrated by the
-    pairs of the other folds. It needs a ``cv`` that tests every row once.
+    `fit_transform` returns the out-of-fold distribution of each row, recalibrated by the pairs of the other
+    folds. `fit_transform` needs a ``cv`` that tests every row once.
 
-    Cost: one fit per fold and one more.
+    Cost: one fit per fold, and one fit to all rows unless ``ensemble=True``.
 
     Examples
     --------
@@ -176,7 +177,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds for calibration, and further folds that only `fit_transform` needs."""
+        """Return the folds for calibration, and the additional folds that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:

@@ -91,11 +91,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
           accurate than a single model. ``cv`` must test every row once. A prediction costs one call per fold.
         - "refit": one model, fitted to all rows. Its predictions may differ from the folds' models far more
           than the folds' models differ from each other, for example after early stopping. The mean of the
-          folds' models then replaces the refit, with a FoldMismatchWarning. If ``cv`` is not a partition, as
-          in time order, the refit stays and only the warning is given.
-        - "auto": the location with the smaller mean absolute error, estimated from models without two folds,
-          if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
-          which is a single model.
+          folds' models then replaces the refit, with a FoldMismatchWarning. If the test rows of ``cv`` are
+          not a partition, as in time order, the refit is kept and only the warning is issued.
+        - "auto": the location with the smaller mean absolute error if ``cv`` tests every row once in 3 to 20
+          folds. The errors are estimated from models that are fitted without two folds. Otherwise, and for a
+          FrozenEstimator, "auto" is "refit".
     shape : {"auto", "conditional", "empirical", "normal"}, default="auto"
         Shape of the standardized errors.
 
@@ -106,9 +106,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     shrink : bool, default=True
         Whether the predicted differences in scale are shrunk by the part that fails to generalize to held-out
         rows. Shrinkage gives the best scores of the whole distribution. False uses the predicted scale
-        without shrinkage: coverage is more equal between rows with little and with much noise, and widths
-        vary more by chance. Use False with an accurate but rough ``scale_estimator`` behind
-        ``ConformalRegressor(..., "normalized")`` or a recalibrator. Do not use it with a fully grown tree.
+        without shrinkage. Coverage then differs less between rows with little and with much noise, and widths
+        vary more by chance. Use False with an accurate but rough ``scale_estimator`` if
+        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows. Do not use False with a fully
+        grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds for the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the number
         of folds from ``effort``.
@@ -153,11 +154,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     -----
     1. Each row's residual comes from a mean model that is not trained on it.
     2. The scale model is trained on :math:`\log |r|`. Any regressor then gives a positive scale, one extreme
-       residual has little influence, and units do not matter [1]_. The default scale model is fitted twice.
-       Each fit uses half of the folds and predicts the other half; new rows get the mean of both. A
-       ``scale_estimator`` is fitted to all folds but one, and to all. Predictions are shrunk toward a
-       constant by the part that fails to generalize to held-out rows. The scale of a new row stays within the
-       range of the training residuals.
+       residual has little influence, and the result does not depend on the units of y [1]_. The default scale
+       model is fitted twice. Each fit uses half of the folds and predicts the other half; new rows get the
+       mean of both. A ``scale_estimator`` is fitted to all folds but one, and to all. Predictions are shrunk
+       toward a constant by the part that fails to generalize to held-out rows. The scale of a new row stays
+       within the range of the training residuals.
     3. The out-of-fold errors come from one model without one fold. The mean of the folds' models has smaller
        errors than a single model. A model fitted to all rows has smaller errors, too. Models fitted without
        two folds, for three pairs of folds, estimate both gains. The difference of two such models on a row
@@ -165,10 +166,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        models without one fold shows the gain by more rows. The gain by more rows is modeled as a power of the
        number of rows and shrunk for chance. The scale for new rows is multiplied by the factor of the
        location in use.
-    4. The standardized residuals :math:`z = r / s(x)` are out of fold in both models. A Student t
-       distribution centered at 0 is fitted to them. Differences from it, such as skewness, are fitted by
-       `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact moments,
-       at O(n) memory.
+    4. The standardized residuals :math:`z = r / s(x)` use out-of-fold predictions of both models. A Student t
+       distribution centered at 0 is fitted to these residuals. `IsotonicRecalibrator` fits the differences
+       from this distribution, such as skewness. The result has a density, tails beyond the largest residual
+       and exact moments, at O(n) memory.
     5. Scale and shape are estimated from n residuals. A new error, in units of the estimated scale, has a
        Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows
        are averages of the quantiles from step 4 and of this distribution, with weights n and 20. The
@@ -183,9 +184,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     A conditional shape is a distribution of the levels u of the residuals under the common shape. Randomized
     trees [2]_ of the columns of X, the location and the scale estimate :math:`P(u \le t \mid x)` at 15
     thresholds t. Half of the trees have small leaves, half have large ones. Both estimates and
-    :math:`P(u \le t) = t` are mixed with the weights that minimize the squared error out of fold. "auto"
-    needs a covariance of estimates and targets of 2.33 standard errors. The result is a `Quantiles` with 27
-    levels from 0.0025 to 0.9975. With fewer than 40 rows all rows have the common shape.
+    :math:`P(u \le t) = t` are mixed with the weights that minimize the squared error out of fold. "auto" uses
+    the conditional shape if the covariance of estimates and targets is at least 2.33 standard errors. The
+    result is a `Quantiles` with 27 levels from 0.0025 to 0.9975. With fewer than 40 rows all rows have the
+    common shape.
 
     "auto" improves the score most if the shape of the errors differs between rows. An example is medical
     charges: most predictions are nearly exact, and a few charges lie far above the prediction.
@@ -351,7 +353,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the errors of both locations in units of the out-of-fold errors, raw and standardized."""
+        """Return the errors of both locations relative to the out-of-fold errors, raw and standardized."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # the model is exact
             return NO_GAIN, NO_GAIN
@@ -380,7 +382,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to residuals; return the tested pairs and their out-of-fold scales."""
+        """Fit the scale model to residuals; return the pairs with an out-of-fold scale, and these scales."""
 
         def scale_folds(is_default: bool) -> Any:
             # half of the rows are enough for the default model; other models get all folds but one

@@ -35,7 +35,8 @@ def log_residuals(
     """Return log(abs(residual) / unit), and the unit, which is near the mean of abs(residual).
 
     The logarithm makes every predicted scale positive and bounds the influence of outliers (Harvey 1976,
-    doi:10.2307/1913974). With ``positive`` all logarithms are at least 1, for a Poisson or gamma loss.
+    doi:10.2307/1913974). With ``positive``, all logarithms are at least 1, as a Poisson or gamma loss
+    requires.
     """
     size = np.abs(residual)
     lowest = math.e if positive else SMALLEST_RESIDUAL

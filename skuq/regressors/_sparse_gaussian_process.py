@@ -69,8 +69,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     tol : float, default=1e-6
         L-BFGS stops when the largest derivative of the bound per observation is at most ``tol``.
     jitter : float, default=1e-10
-        Addition to the diagonal of the inducing points' covariance, in units of its mean. Increase it if the
-        kernel is not numerically positive definite.
+        Number added to the diagonal of the covariance matrix of the inducing points, in units of the mean of
+        the diagonal. Increase it if the kernel is not numerically positive definite.
     torch_threads : int or None, default=1
         Number of torch threads during `fit` and prediction; None keeps torch's setting. More than one thread
         helps with many rows and inducing points if no other process uses the cores.
@@ -113,8 +113,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     The process is over-confident if its assumptions do not hold, or if there are few rows for the number of
     length scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
-    and 89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
-    `RecalibratedRegressor`, since the posterior is approximate.
+    and 89 % with one common length scale. For such data use ``ard=False`` or `RecalibratedRegressor`.
+    `UncertaintyRegressor` uses `RecalibratedRegressor`, since the posterior is approximate.
 
     `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of
     sample, since hyperparameters and inducing points depend on the row. In the example above, leave-one-out
@@ -246,7 +246,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return the estimator of a fold; the weights in a fold may sum to less than its number of rows."""
+        """Return the estimator of a fold, in which the weights may sum to less than the number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -273,7 +273,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """Regressor of a fold, which does not check the weights again."""
+    """Regressor for the rows of one fold, without another check of the weights."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

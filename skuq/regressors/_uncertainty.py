@@ -30,7 +30,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     estimator : estimator
         Any regressor, or a Pipeline that ends in one; cloned. Put supervised steps, such as a feature
-        selector, inside, so that each fold fits them again.
+        selector, inside the Pipeline, so that each fold fits these steps again.
     method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
             "conformal"}, default="auto"
         Method that gives the distribution.
@@ -113,15 +113,15 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     out-of-fold predictions. `~skuq.recalibration.QuantileShiftRecalibrator` shifts quantiles level by level
     and fits their tails to these rows. The width of any other distribution is multiplied by one factor, so
     that 90 % intervals contain 90 % of these rows. If no such factor exists,
-    `~skuq.recalibration.IsotonicRecalibrator` maps its levels.
+    `~skuq.recalibration.IsotonicRecalibrator` maps the levels of the distribution.
 
-    A quantile loss is fitted at the levels 0.05, 0.35, 0.65 and 0.95, on all rows and without each of two
-    folds: twelve fits. Each fold is a quarter of the rows, or half with fewer than 100 rows. Linear quantile
-    regression on the rows of the two folds derives quantiles at eleven levels from these four. The eleven
-    quantiles are then shifted. On 21 data sets, relative to the quantiles of LightGBM as fitted, the CRPS is
-    0.98 and the score of 90 % intervals 0.86. Recalibration can increase the CRPS with about 100 rows: use
-    ``effort="high"`` or "residual" for few rows. Models that predict all levels by one fit (CatBoost,
-    XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
+    A quantile loss is fitted at the levels 0.05, 0.35, 0.65 and 0.95. Each level has one fit on all rows and
+    one fit without each of two folds: twelve fits. Each fold is a quarter of the rows, or half with fewer
+    than 100 rows. Linear quantile regression on the rows of the two folds derives quantiles at eleven levels
+    from these four. The eleven quantiles are then shifted. On 21 data sets, relative to the quantiles of
+    LightGBM as fitted, the CRPS is 0.98 and the score of 90 % intervals 0.86. Recalibration can increase the
+    CRPS with about 100 rows: use ``effort="high"`` or "residual" for few rows. Models that predict all levels
+    by one fit (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
     Around forests of 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 relative to "residual"
     (geometric mean), with one fit instead of 6.6.
@@ -132,9 +132,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     With 12 rows or more, 90 % intervals of "forest" and "residual" cover 88 to 93 % on average over training
     sets. Fewer rows give a `SmallSampleWarning`.
 
-    Cost: see the method's class. "recalibrated" needs one fit per fold and one more, times the number of
-    levels of a quantile loss with one fit per level. With 100 rows or more, `fit_transform` with such a loss
-    needs 20 fits instead of 12, because each row must be left out once.
+    Cost: see the method's class. "recalibrated" needs one fit per fold and one fit on all rows. A quantile
+    loss with one fit per level needs these fits for each level. With 100 rows or more, `fit_transform` with
+    such a loss needs 20 fits instead of 12, because each row must be left out once.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         return dist
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals, with the coverage guarantee of the method if it has one.
+        """Return central prediction intervals, with the guarantee of the method if the method has one.
 
         Parameters
         ----------

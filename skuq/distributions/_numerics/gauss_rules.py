@@ -110,7 +110,7 @@ def _from_place(place: FloatArray) -> FloatArray:
 
 
 def _log(size: FloatArray) -> FloatArray:
-    """Return a number that is linear in the size up to `_CENTRAL` and logarithmic beyond."""
+    """Return a function of the absolute value, linear up to `_CENTRAL` and logarithmic beyond."""
     share = size / _CENTRAL
     return np.where(share < 1, share, 1 + np.log(np.maximum(share, 1)))
 

@@ -90,7 +90,7 @@ class _LeafRule:
 
 
 def _ends_of_support(dist: Leaf) -> list[FloatArray]:
-    """Return two values per row; the quantile function has kinks at their levels if atoms are at the ends."""
+    """Return the ends of the support; atoms at the ends make kinks in the quantile function."""
     mass = np.asarray(LEAST_MASS)
     return [dist._ppf(mass), np.nextafter(dist._isf(mass), -np.inf)]
 

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A fit of a trial, its training and test rows, and the latest time of its start."""
+    """One fit of a trial: training rows, test rows, and the latest time at which the fit may start."""
 
     trial: Trial
     estimator: UncertaintyRegressor
@@ -78,7 +78,7 @@ class Evaluator:
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each running trial, if ``reserve`` seconds would remain or it is None."""
+        """Fit the next fold of each running trial if ``reserve`` seconds remain; None skips the check."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -113,7 +113,7 @@ class Evaluator:
         return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
 
     def foresee(self, candidate: Candidate, available: float) -> float:
-        """Return the expected seconds of all fits of a candidate, measured on few rows if unknown."""
+        """Return the expected seconds of all fits of a candidate; unknown times are measured on few rows."""
         while True:
             needed = self._needed(candidate)
             largest = self.budget.largest(candidate.kind)
@@ -227,7 +227,7 @@ def _fit(
     latest: float,
     random_folds: bool,
 ) -> Outcome | None:
-    """Fit and forecast within the time limit; return None if the latest time of the start has passed."""
+    """Fit and forecast; return None if the latest time at which the fit may start has passed."""
     start = clock()
     if start > latest:
         return None

@@ -164,7 +164,7 @@ def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRow
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    """Return the finalist with the smallest violation, then CRPS; coverage decides between equal ones."""
+    """Return the finalist with the smallest violation, then CRPS; coverage decides between ties."""
     best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
     close = [
         one

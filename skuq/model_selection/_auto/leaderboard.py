@@ -34,7 +34,7 @@ def leaderboard(
     violation: Callable[[Summary], float],
     chosen: Finalist,
 ) -> pd.DataFrame:
-    """Return one row per trial or finalist: the winner, then the others by state, violation and CRPS."""
+    """Return the table of trials and finalists: the winner, then the others by state, violation and CRPS."""
     finalists = list(finalists)
     shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}
     entries = [

@@ -105,7 +105,7 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -> list[Trial]:
-    """Return the other trials of a study, without their forecasts."""
+    """Return the stored trials of a study that were not run here, without forecasts."""
     numbers = {trial.handle.number for trial in own if trial.handle is not None}
     states = {optuna.trial.TrialState.COMPLETE: "complete", optuna.trial.TrialState.PRUNED: "pruned"}
     found = []
@@ -209,7 +209,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates that fit into the time, and kinds that were interrupted too often."""
+        """Return interrupted candidates for which there is time, and kinds interrupted too often."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
@@ -237,7 +237,7 @@ class _ParzenSearch:
         return True
 
     def _due(self) -> list[Candidate]:
-        """Return interrupted candidates, then base models that have no trial or no trial with enough time."""
+        """Return interrupted candidates, then base models without a trial that had enough time."""
         release_lost(self.optuna, self.study, self.owner)
         interrupted, given_up = self._interrupted()
         self.tried_again = bool(interrupted)

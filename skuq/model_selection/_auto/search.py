@@ -47,7 +47,7 @@ class Search:
 
     @property
     def width(self) -> int:
-        """Number of parallel trials: one before a trial is complete, and one per job with a time budget."""
+        """Number of parallel trials: one until a trial is complete, then one per job with a time budget."""
         if not self.best:
             return 1
         return (
@@ -67,7 +67,7 @@ class Search:
         return None
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate that fits into the time; without a complete trial, always return one."""
+        """Return the first candidate for which there is time; always one before a trial is complete."""
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
             return next(filter(self.admits, candidates), None)
@@ -82,7 +82,7 @@ class Search:
         return seconds[min(seconds)]
 
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate; close its kind if the fastest one takes too long."""
+        """Return whether there is time for a candidate; close the kind if its fastest one takes too long."""
         if candidate.kind in self.closed:
             return False
         if self.evaluator.budget.seconds is None:
@@ -131,7 +131,7 @@ class Search:
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return the number to add to the CRPS for violations, so that sums have the order of `rank`."""
+        """Return a penalty for violations; CRPS plus penalty orders trials as `rank` does."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:

@@ -321,7 +321,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Add the place in the search space to the beginning of an error message."""
+    """Prefix an error message with the place in the search space."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -330,7 +330,7 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return the constructor's parameters. CatBoost's `get_params` lists only parameters that are set."""
+    """Return the constructor's parameters; CatBoost's `get_params` lists only those that the user sets."""
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 

@@ -50,7 +50,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Return ``total`` (M,) plus layer k's divergence from the prior; ``weight`` multiplies its units."""
+        """Return ``total`` (M,) plus the divergence of layer k; ``weight`` follows the layer's units."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))

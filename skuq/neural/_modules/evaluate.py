@@ -22,7 +22,7 @@ def rows_at_once(values_a_row: int) -> int:
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    """Return a copy in evaluation mode, in float64 if possible, so that a row does not affect other rows."""
+    """Return a copy in evaluation mode, in float64 if possible: rows then do not affect each other."""
     dtype = torch.float64 if module.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 

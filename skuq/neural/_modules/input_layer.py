@@ -127,7 +127,7 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients; ``slope``, the gradient of the output, and ``kept`` are overwritten."""
+        """Write the gradients, given the output's gradient ``slope``; overwrite ``slope`` and ``kept``."""
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)

@@ -59,7 +59,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Pass the share of completed epochs to modules with a warm-up; it is 0 at the first epoch."""
+        """Pass the share of completed epochs, 0 at the first epoch, to modules with a warm-up."""
 
     # ----------------------------------------------------------------------------------- weights
 

@@ -177,7 +177,7 @@ def check_module(module: Any) -> Callable[[int, int], Any] | None:
 
 
 def check_network(network: Any) -> nn.Module:
-    """Check that ``network``, which ``module`` returned, is a torch module, and return it."""
+    """Return the ``network`` that ``module`` returned, after a check that it is a torch module."""
     if isinstance(network, nn.Module):
         return network
     raise TypeError(

@@ -1,4 +1,4 @@
-"""Scale and tails of a predictive distribution, estimated from rows that are not trained on."""
+"""Scale and tails of a predictive distribution, estimated from rows that are not used in training."""
 
 from __future__ import annotations
 

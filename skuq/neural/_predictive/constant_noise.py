@@ -16,7 +16,7 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
-    """Random functions with one noise variance for all rows, ``noise``, of the standardized target."""
+    """Random functions of the standardized target, with one noise variance ``noise`` for all rows."""
 
     noise: float
 

@@ -85,9 +85,9 @@ class EnsemblePosterior(Posterior):
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return the residuals from each row's out-of-bag members, in units of the spread of these members.
 
-        For output "members", the spread excludes the noise. It also takes into account that an interval of
-        the members, especially of few members, is narrower than the interval of a normal distribution with
-        the same variance.
+        For output "members", the spread excludes the noise. An interval of the members, especially of few
+        members, is narrower than the interval of a normal distribution with the same variance; the spread is
+        corrected for this difference.
         """
         members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)

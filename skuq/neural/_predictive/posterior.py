@@ -53,7 +53,7 @@ class Posterior(TrainedNetworks, ABC):
         return True
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return residuals in predictive standard deviations; ``oob_mask`` (n, M) marks the used networks."""
+        """Return residuals in units of the predictive std; ``oob_mask`` (n, M) marks the networks to use."""
         moments = self.moments(X)
         return (y - moments.mean) / moments.total
 

@@ -114,7 +114,7 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return the ranges of nearly equal parts of a fit's members; one part if ``together``."""
+    """Return the ranges of nearly equal parts of the members of a fit; a single part if ``together``."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))

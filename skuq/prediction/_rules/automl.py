@@ -33,7 +33,7 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
 
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """Return the prediction of ``model`` in FLAML's AutoML or learner, after its preprocessing of X."""
+    """Return the prediction of the ``model`` inside FLAML's AutoML or learner, which preprocesses X first."""
     if automl.model is None:
         raise NotFittedError(
             f"this {type(automl).__name__} must have a model, got none: `fit` was not called or failed in "

@@ -42,7 +42,7 @@ class QuantileLoss:
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
     """Return a function that reads a level from attribute ``name`` if other attributes have required values.
 
-    It reads attributes instead of parameters, because a subclass may have a constructor without them.
+    The function reads attributes, because a subclass may have a constructor without these parameters.
     """
 
     def levels(estimator: Any) -> list[float] | None:

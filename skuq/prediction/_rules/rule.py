@@ -19,8 +19,8 @@ class MetaEstimatorRule:
     ``predict_dist`` for inner estimators. ``parts(estimator)`` returns the inner estimators that determine
     the distribution, fitted or not. Several inner estimators form a mixture; None and strings represent
     absent estimators. ``passes_on`` is True if the prediction equals the prediction of a single inner
-    estimator for the same rows. ``predict`` then also returns prediction sets if it is called with a function
-    for prediction sets instead of ``predict_dist``.
+    estimator for the same rows. Such a ``predict`` may also be called with a function for prediction sets
+    instead of ``predict_dist``, and then returns prediction sets.
     """
 
     matches: Callable[[Any], bool]

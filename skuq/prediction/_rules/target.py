@@ -47,7 +47,8 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     """Return the transformed distribution.
 
-    Rows whose tail quantiles have an infinite image get their own map, so that they do not affect other rows.
+    Rows whose tail quantiles are mapped to infinity have a separate map, so that these rows do not affect
+    others.
     """
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # for point masses, the map need not be monotone
@@ -119,10 +120,10 @@ class _TargetMap:
     """Monotone map between the model's scale z and the target's scale y, with its domain.
 
     ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. Outside the
-    domain, the map is used only if it continues to rise or to fall. It does not continue at the pole of 1/z,
-    at the minimum of the square, and at a finite z at which the inverse of a power transformer is infinite.
-    If the map does not continue, y is clipped to the end of the image. With ``endless``, an infinite z is a
-    bound that is not known, and the bound of y is infinite, too.
+    domain, the map is used only if it continues to rise or to fall. The map does not continue at the pole of
+    1/z, at the minimum of the square, and at a finite z at which the inverse of a power transformer is
+    infinite. If the map does not continue, y is clipped to the end of the image. With ``endless``, an
+    infinite z is an unknown bound, and the bound of y is infinite, too.
     """
 
     steps: tuple[Any, ...]

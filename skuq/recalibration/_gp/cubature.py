@@ -59,7 +59,7 @@ def expect(
     covariance: FloatArray,
     rule: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E f (n,), its gradient for the mean (latents, n), and twice its gradient for the covariance."""
+    """Return E f (n,), the gradient for the mean (latents, n), and twice the gradient for the covariance."""
     nodes, weights = rule
     factor = factorize(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))

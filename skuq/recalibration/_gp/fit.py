@@ -1,8 +1,8 @@
 """Fit of the process to rows in standard units, and the posterior as a function of predictions.
 
 The inputs of the process are predicted mean and log standard deviation, both divided by one common scale.
-Units and offset of y therefore have no effect, and predictions that vary little remain inputs that vary
-little.
+Units and offset of y therefore have no effect, and an input that varies little between rows has little
+influence.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class InputScaler:
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return a scaler with the median mean as center and the spread of means and noise as scale."""
+        """Return a scaler: the median mean is the center, the spread of means and noise the scale."""
         center = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
         return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
@@ -98,7 +98,7 @@ class FittedProcess:
         return self.process.predict(self.scaler.inputs(mean, std))
 
     def lengthscales(self) -> FloatArray:
-        """Return the lengthscales for the predicted mean, in the units of y, and for its log std."""
+        """Return the lengthscales for the predicted mean, in the units of y, and for the log std."""
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:

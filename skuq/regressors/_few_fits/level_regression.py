@@ -69,7 +69,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
 
 def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return, for each level, the next lower fitted level, and the shares of the steps that are added."""
+    """Return, for each level, the next lower fitted level and the shares of the fitted differences to add."""
     score, target = ndtri(fitted), ndtri(levels)
     knots = np.clip(np.searchsorted(fitted, levels, side="right") - 1, 0, None)
     step = np.minimum(knots, len(fitted) - 2)

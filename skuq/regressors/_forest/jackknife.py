@@ -42,7 +42,7 @@ class InfinitesimalJackknife:
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:
-        """Return the variance of equation 7; the deviations (m, B) must be 0 for unused trees."""
+        """Return the variance by equation 7, given deviations (m, B) that are 0 for unused trees."""
         squared = np.einsum("ij,ij->i", deviation @ self.gram, deviation)
         bias = self.n_draws * np.einsum("ij,ij->i", deviation, deviation)
         return np.asarray((squared - bias) / np.square(n_trees))

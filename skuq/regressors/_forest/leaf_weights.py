@@ -2,7 +2,8 @@ r"""Weights of the training rows that share leaves with a new row.
 
 The weight of training row j for a row x is the mean over trees of 1{j in the leaf of x} / (rows in that
 leaf), equations 3 and 4 of Meinshausen (2006). All training rows count in a leaf, including rows that its
-tree has not drawn. For a training row itself, only its out-of-bag trees are used, and its own weight is 0.
+tree has not drawn. For a training row, only the out-of-bag trees of the row are used, and the row has weight
+0 for itself.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class LeafWeights:
         return _normalized(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
-        """Return the weights (m, n) for training rows from their out-of-bag trees; their own weight is 0."""
+        """Return the weights (m, n) for training rows by out-of-bag trees; 0 for the row itself."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
@@ -77,7 +78,7 @@ class LeafWeights:
         return mean
 
     def _without(self, leaves: IntArray, weight: FloatArray) -> FloatArray:
-        """Return the weight in each leaf without the row's own weight; rounding errors are set to 0."""
+        """Return the weight of the other rows in each leaf; rounding errors are set to 0."""
         total = self.total[leaves]
         others = total - weight[:, np.newaxis]
         return np.where(others > 1e-12 * total, others, 0.0)

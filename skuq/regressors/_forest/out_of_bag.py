@@ -51,7 +51,7 @@ class OutOfBag:
 
     @cached_property
     def _oob_count(self) -> FloatArray:
-        """Indicators of out-of-bag trees in single precision, in which sums over trees are exact."""
+        """Indicators of out-of-bag trees, in single precision, because sums over trees are still exact."""
         return self.oob.astype(np.float32)
 
     @cached_property

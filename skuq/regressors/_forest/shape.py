@@ -102,7 +102,7 @@ def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: 
 
 
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return quantiles; the k-th smallest of n values has the level k / (n + 1), others are interpolated."""
+    """Return interpolated quantiles; the k-th smallest of n values has the level k / (n + 1)."""
     order = np.argsort(z, kind="stable")
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]

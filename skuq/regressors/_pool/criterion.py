@@ -1,15 +1,15 @@
 r"""Weights of a pool with the least mean CRPS on given rows, and the pool itself.
 
 A linear pool is the mixture of its members. With c_i the mean CRPS of member i and D_ij the mean Cramér
-distance of members i and j, its mean CRPS is quadratic in the weights w,
+distance of members i and j, the mean CRPS of the pool is a quadratic function of the weights w,
 
   f(w) = sum_i w_i c_i - 1/2 sum_ij w_i w_j D_ij,
 
 so that the weights solve a quadratic program. The average of quantile functions has the mean pinball loss
 over levels, which is convex and piecewise linear.
 
-On few rows the weights of the least CRPS are noisy. The positive-part James-Stein rule shrinks them toward
-equal weights e, by their gain in CRPS over equal weights:
+On few rows, the weights that minimize the CRPS are noisy. The positive-part James-Stein rule shrinks these
+weights toward equal weights e. The gain is the decrease of the CRPS compared with equal weights:
 
   w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
@@ -84,7 +84,7 @@ class Pool(ABC):
 
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
-    """Return the factor in [0, 1] that shrinks the weights of the least CRPS toward equal weights."""
+    """Return the factor in [0, 1] that shrinks the weights with the least CRPS toward equal weights."""
     # halfway between ranks, since sums of fractional repetitions are rounded
     level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
     bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")

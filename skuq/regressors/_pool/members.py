@@ -85,7 +85,7 @@ def fit_pool(
     verbose: int,
     progress: Progress,
 ) -> list[FittedMember]:
-    """Fit each member to all rows, and predict the test rows by the folds or by its own folds."""
+    """Fit each member to all rows; predict the test rows by the given folds or the member's own folds."""
     tasks = {
         name: (name, member, data.X, data.y, data.params[name], folds, own_folds)
         for name, member in members.items()

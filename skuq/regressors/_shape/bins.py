@@ -37,7 +37,7 @@ class Bins:
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Return midpoints between distinct values; of many, those with about equal counts between them."""
+    """Return midpoints between distinct values; if there are many, some with about equal counts between."""
     distinct, last = np.unique(np.sort(values), return_index=True)
     if len(distinct) > _MOST_EDGES + 1:
         ranks = len(values) * np.arange(1, _MOST_EDGES + 1) / (_MOST_EDGES + 1)
