@@ -54,7 +54,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     where :math:`r` is the factor of `StdScalingRecalibrator`. This is the root mean square of the bin's rows
     and of one additional row with the overall factor. Without the additional row, bins of two or three rows
-    would sometimes have a factor near 0, and bins without residuals would have a factor of 0. Bins are
+    would sometimes have a factor near 0, and bins whose errors are all 0 a factor of 0. Bins are
     defined as in the calibration errors that compare standard deviations with residuals [1]_. If rows of
     equal standard deviation lie on an edge, both adjacent bins share these rows, and the squared factor of
     the rows is the mean of the two squared factors. The outermost factors apply beyond the outermost edges.
