@@ -14,6 +14,8 @@ def lines_of(name):
     cells = published.texts(published.TABLES[name](published.read(published.RESULTS)))
     if cells.empty:
         return [NO_RESULTS]
+    # a page has no room for scores whose ratio is in another column
+    cells = cells.drop(columns=[name for name in cells if f"to {name}" in cells])
     cells["set"] = [f"**{name}**" if name.startswith(MEAN) else name for name in cells["set"]]
     return table(tuple(cells), cells.to_numpy(), style="many-columns")
 

@@ -266,3 +266,14 @@ def test_findings_of_the_page(published):
     assert f"the pool is {100 * (rows.loc[('grid_stability', 500), 'ratio'] - 1):.0f} % behind" in page
     assert (rows.loc["naval", "ratio"] < 1).all()
     assert (rows.loc["naval", "to TabICLv2"] > 1).all()
+
+
+def test_findings_of_the_page_on_easyuq(published):
+    page = " ".join((ROOT / "docs/replications/published.rst").read_text(encoding="utf-8").split())
+    table = published.easyuq_table(published.read(published.RESULTS)).set_index("set")
+    every, without = (table.loc[f"geometric mean, {name}", "ratio"] for name in ("all sets", "without naval"))
+    assert f"The geometric mean of the ratio is {every:.2f}, or {without:.2f} without ``naval``." in page
+    sets = table.loc[list(published.EASYUQ)]
+    assert (sets["ratio"] < 1).all()
+    assert (sets["band"] == "inside").sum() == 7
+    assert sets["band"][["energy", "naval"]].tolist() == ["below", "above"]
