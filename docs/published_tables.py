@@ -9,13 +9,16 @@ NO_RESULTS = "There are no results yet."
 MEAN = "geometric mean"
 
 
+def shown(cells):
+    """Return the columns without scores whose ratio is in another column, because a page is too narrow."""
+    return cells.drop(columns=[name for name in cells if f"to {name}" in cells])
+
+
 def lines_of(name):
     """Return a table of the benchmark as lines of reStructuredText; rows of means are bold."""
-    cells = published.texts(published.TABLES[name](published.read(published.RESULTS)))
+    cells = shown(published.texts(published.TABLES[name](published.read(published.RESULTS))))
     if cells.empty:
         return [NO_RESULTS]
-    # a page has no room for scores whose ratio is in another column
-    cells = cells.drop(columns=[name for name in cells if f"to {name}" in cells])
     cells["set"] = [f"**{name}**" if name.startswith(MEAN) else name for name in cells["set"]]
     return table(tuple(cells), cells.to_numpy(), style="many-columns")
 
