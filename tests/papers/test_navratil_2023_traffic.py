@@ -138,8 +138,8 @@ def test_the_sentences_of_the_page_have_the_numbers_of_the_tables(study, results
         f"the factors are {factor.min():.1f} to {factor.max():.1f}, and the factors save "
         f"{whole(columns('miss 16, saved'))}",
         f"If a miss costs 1 or 4, the factors save {whole(columns('miss 1, saved', 'miss 4, saved'))}.",
-        f"the bands of the models save {whole(columns('miss 16, saved over constant'))} if a miss costs 16, and "
-        f"{whole(columns('miss 4, saved over constant'))} if a miss costs 4",
+        f"the bands of the models save {whole(columns('miss 16, saved over constant'))} if a miss costs 16, "
+        f"and {whole(columns('miss 4, saved over constant'))} if a miss costs 4",
         f"miss rates of {misses.min():.2f} to {misses.max():.2f}, near the crossing",
         f"between {-100 * cheap.min():.0f} % higher and {100 * cheap.max():.0f} % lower",
     ):
