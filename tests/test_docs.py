@@ -572,7 +572,7 @@ PEERS = ROOT / "docs/explanation/peers.rst"
 # What the column of skuq claims, by row: an expression that is true, of public names and the data below.
 FEATURES = {
     "estimators that scikit-learn clones and searches over": "clone(model).get_params()['cv'] == 3",
-    "distributions through its pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
+    "distributions through scikit-learn's pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
     "scorers of distributions": "search.best_score_ < 0",
     "a distribution for any regressor": "isinstance(model.predict_dist(X), distributions.Distribution)",
     "probabilistic models": "hasattr(regressors.LeastSquaresRegressor, 'predict_dist')",
@@ -589,7 +589,7 @@ FEATURES = {
     ),
     "guarantee for groups": "'group_by' in split.get_params()",
     "online calibration": "hasattr(split, 'partial_fit')",
-    "a factor, isotonic regression": (
+    "scaling by a factor, isotonic regression": (
         "{'StdScalingRecalibrator', 'IsotonicRecalibrator'} <= set(recalibration.__all__)"
     ),
     "Gaussian processes": "sum(name.startswith('GP') for name in recalibration.__all__) == 3",
@@ -622,8 +622,8 @@ NO_FEATURES = {
     "more than fifty parametric families": "len(distributions.__all__) < 50",
     "several targets": "raises(ValueError, model.fit, X, np.column_stack([y, y]))",
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
-    "guarantee for functions of x": None,
-    "control of other risks than miscoverage": None,
+    "guarantee for given functions of x": None,
+    "control of risks other than miscoverage": None,
     "survival analysis": None,
 }
 
