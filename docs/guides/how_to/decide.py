@@ -144,8 +144,9 @@ for name, dist in {**forecasts, "mean only": points}.items():
 # Is the better forecast worth it?
 # --------------------------------
 #
-# The difference of the observed costs is the value of the better forecast per car. Its
-# interval comes from resampled rows, with both models on the same rows:
+# The difference of the observed costs is the value of the better forecast per car.
+# A confidence interval of this value is computed by resampling rows, with the same
+# rows for both models:
 
 actions = {
     name: optimal_action(dist, "pinball", level=level)
