@@ -1,6 +1,6 @@
 """
-Which users gain from a forecast
-================================
+For which users is a forecast valuable? RelativeEconomicValueDisplay
+====================================================================
 
 A batch of concrete that is too weak causes a loss. A test of the batch before its use has a cost, and
 prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` shows the value of a forecast of the

@@ -1,6 +1,6 @@
 """
-Where does a model lose? ScoreDecompositionDisplay
-==================================================
+Which part of a score is large? ScoreDecompositionDisplay
+=========================================================
 
 :class:`~skuq.displays.ScoreDecompositionDisplay` divides the CRPS of each model into miscalibration, which
 recalibration can remove, and discrimination, which only a better model can increase. All models on one gray

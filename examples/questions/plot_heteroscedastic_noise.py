@@ -1,6 +1,6 @@
 """
-Which method follows the noise?
-===============================
+Which method fits noise that varies?
+====================================
 
 In this simulation, the noise increases with x. The example compares three methods of
 :class:`~skuq.regressors.UncertaintyRegressor` for the same boosting model: the bootstrap with homoscedastic

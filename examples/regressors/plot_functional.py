@@ -1,6 +1,6 @@
 """
-The column that makes the noise
-===============================
+Which columns determine the noise? FunctionalRegressor
+======================================================
 
 Permutation importance and partial dependence explain the prediction of a regressor. To explain the
 uncertainty, :class:`~skuq.regressors.FunctionalRegressor` returns the standard deviation as the prediction.
