@@ -249,12 +249,12 @@ def verdict(rows: Rows, name: str) -> str:
     single = [
         np.sum(np.abs([distance_2(rows, loss, [start]) for loss in LOSSES]) <= 2) for start in range(STARTS)
     ]
+    agree = "agree within two standard errors of the difference"
     return (
-        f"{name}: {np.sum(second <= 2)} of {second.size} numbers of table 2 agree within two standard errors "
-        f"of the difference, and {np.sum(narrow <= 2)} agree within two of the paper's own standard errors. "
-        f"With one start for each seed, {', '.join(map(str, single))} numbers agree within two standard errors "
-        f"of the difference. {np.sum(first <= 2)} of {first.size} numbers of table 1 agree within two standard "
-        "deviations over starts."
+        f"{name}: {np.sum(second <= 2)} of {second.size} numbers of table 2 {agree}, and {np.sum(narrow <= 2)} "
+        "agree within two of the paper's own standard errors. With one start for each seed, "
+        f"{', '.join(map(str, single))} numbers {agree}. {np.sum(first <= 2)} of {first.size} numbers of "
+        "table 1 agree within two standard deviations over starts."
     )
 
 
