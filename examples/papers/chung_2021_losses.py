@@ -253,8 +253,9 @@ def verdict(rows: Rows, name: str) -> str:
     return (
         f"{name}: {np.sum(second <= 2)} of {second.size} numbers of table 2 {agree}, and "
         f"{np.sum(narrow <= 2)} agree within two of the paper's own standard errors. With one start for "
-        f"each seed, {', '.join(map(str, single))} numbers {agree}. {np.sum(first <= 2)} of {first.size} numbers of "
-        "table 1 agree within two standard deviations over starts."
+        f"each seed, {', '.join(map(str, single))} numbers {agree}. "
+        f"{np.sum(first <= 2)} of {first.size} numbers of table 1 agree within two standard deviations over "
+        "starts."
     )
 
 
