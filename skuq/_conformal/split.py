@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skuq._conformal.adaptive import AdaptiveCalibration
+from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.fold_models import FoldModel, warn_of_few_rows
 from skuq._conformal.groups_and_shift import GroupsAndShift
@@ -19,6 +20,10 @@ from skuq.distributions import Distribution, Quantiles, concat
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
 """Coverages for the distribution of "cqr": quantiles at 1, 2, ..., 99 % and 0.1, 0.5, 2.5 % from each end."""
+
+
+_FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
+"""Coverages for distributions with a basis, which needs a path of solutions per row and coverage."""
 
 
 class SplitConformal:
@@ -83,6 +88,7 @@ class SplitConformal:
             prediction,
             np.empty(0) if y is None else y,
             np.ones(rows.n) if weight is None else weight,
+            functions=rows.functions,
         )
 
     def _predict(self, X: Any) -> Any:
@@ -99,7 +105,10 @@ class SplitConformal:
             calibration = self._calibration(coverage)
             miscoverage = calibration.miscoverage(coverage)
             bounds[:] = self._bounds(calibration.calibration_set, rows, coverage, miscoverage)
-        if np.isinf(intervals).any():
+        unbounded = np.asarray(np.isinf(intervals).any(axis=(0, 1)))
+        if self._options.basis is not None:
+            warn_of_unbounded_rows(unbounded, "their bounds are infinite")
+        elif unbounded.any():
             levels = score_level(coverages, self._score.symmetric)
             warn_of_few_rows("coverage", coverages, levels, *self._least_calibrated(rows))
         return intervals.transpose(2, 1, 0)
@@ -133,6 +142,8 @@ class SplitConformal:
 
     def _dist_of(self, rows: PredictedRows) -> Distribution:
         calibration = self._calibration().calibration_set
+        if self._options.basis is not None:
+            return self._dist_over_basis(rows)
         if self._score.depends_on_coverage:
             return self._through_intervals(calibration, rows)
         return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
@@ -150,6 +161,31 @@ class SplitConformal:
         # the interval of coverage 0 is the median
         levels = np.concatenate([(1 - coverages[:0:-1]) / 2, [0.5], (1 + coverages[1:]) / 2])
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
+
+    def _dist_over_basis(self, rows: PredictedRows) -> Distribution:
+        """Return the distributions whose quantiles are the finite bounds of a few coverages."""
+        (calibrating,) = self._parts
+        bounds = np.empty((_FEW_COVERAGES.size, 2, rows.n))
+        for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
+            calibration = self._calibration().calibration_set
+            if self._score.depends_on_coverage:
+                scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
+                calibration = calibration.with_scores(scores)
+            of_coverage[:] = self._bounds(calibration, rows, coverage, 1 - coverage)
+        n_finite = np.isfinite(bounds).all(axis=1).cumprod(axis=0).sum(axis=0)
+        if not n_finite.all():
+            raise ValueError(
+                f"a predictive distribution needs finite bounds, but `basis` gives none for row "
+                f"{int(np.argmin(n_finite))}. Use `predict_interval`, whose bounds may be infinite, "
+                "or a `basis` of fewer functions."
+            )
+        parts, of_part = [], []
+        for k in np.unique(n_finite):
+            of_part.append(np.flatnonzero(n_finite == k))
+            levels = np.concatenate([(1 - _FEW_COVERAGES[:k][::-1]) / 2, (1 + _FEW_COVERAGES[:k]) / 2])
+            values = np.concatenate([bounds[:k, 0][::-1], bounds[:k, 1]])[:, of_part[-1]]
+            parts.append(Quantiles(levels, values.T))
+        return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
         """Return the elements of `_COVERAGES` with finite bounds; raise for fewer than two."""

@@ -87,6 +87,9 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
         the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
         Not with several folds.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee, for example the indicators of overlapping groups, as in
+        `skuq.regressors.ConformalRegressor`. Not with ``group_by``, ``density_ratio`` or several folds.
     allow_empty : bool, default=False
         Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
         nominal coverage. If False, the most probable class is added to empty sets, which increases the
@@ -212,6 +215,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         allow_empty: bool = False,
         cv: Any = None,
         calibration_size: float | int = 0.25,
@@ -228,6 +232,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.allow_empty = allow_empty
         self.cv = cv
         self.calibration_size = calibration_size
@@ -282,7 +287,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         else:
             remedy = "Hold rows out instead: cv=None, or one split such as ShuffleSplit(1)."
             condition = f"with several folds, {len(splits)} from `cv`"
-            check_unused(self, ("group_by", "density_ratio"), condition, remedy)
+            check_unused(self, ("group_by", "density_ratio", "basis"), condition, remedy)
             conformal = fit_cross_sets(
                 estimator,
                 data,

@@ -20,7 +20,14 @@ from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_sample_weight,
+    check_unused,
+    effective_rows,
+)
 from skuq.distributions import Distribution
 
 
@@ -67,6 +74,12 @@ class ConformalRegressor(BaseConformalRegressor):
     density_ratio : callable or None, default=None
         Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
         the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee: the coverage holds on average over the rows, weighted by any
+        non-negative linear combination of the functions. For overlapping groups, the functions are the
+        indicators of the groups. A callable takes X of n rows and returns an array of shape (n, d) or a
+        DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one indicator
+        per label. A constant function is always added. Not with ``group_by`` or ``density_ratio``.
     gamma : float, default=0.005
         Step per row of adaptive conformal inference, see `partial_fit`. With a larger step, intervals follow
         a drift faster and vary more. With 0, `partial_fit` updates only the scores. After 20 missed rows in
@@ -127,6 +140,15 @@ class ConformalRegressor(BaseConformalRegressor):
     distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
     of an estimated ratio.
 
+    *Overlapping groups.* With ``basis``, the width follows from a quantile regression of the scores on d
+    functions :math:`\varphi(x)` ([4]_, sec. 2 and 4). For every combination :math:`w(x) = \beta^\top
+    \varphi(x) \ge 0`, the coverage weighted by w is at least c. Hence the coverage holds in each group whose
+    indicator is one of the functions, and under each covariate shift with density ratio w. The coverage
+    exceeds c by about d/n at most. Use at least 100 calibration rows per function; with fewer rows, a
+    `SmallSampleWarning` is issued. A row has infinite bounds if the calibration rows do not bound its
+    functions, for example if its label has no calibration row. With the indicators of disjoint groups, the
+    intervals equal the intervals with ``group_by``.
+
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
     by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
     drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
@@ -138,7 +160,8 @@ class ConformalRegressor(BaseConformalRegressor):
     ``group_by`` all groups share one target miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
-    costs O(n log n) per call.
+    costs O(n log n) per call. With ``basis``, each coverage needs one quantile regression, and O(n d^2) time
+    per predicted row. `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------
@@ -148,6 +171,8 @@ class ConformalRegressor(BaseConformalRegressor):
        covariate shift", NeurIPS 2019, https://arxiv.org/abs/1904.06019.
     .. [3] I. Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
        https://arxiv.org/abs/2106.00170.
+    .. [4] I. Gibbs, J. J. Cherian, E. J. Candès, "Conformal prediction with conditional guarantees",
+       Journal of the Royal Statistical Society B 87, 2025, https://arxiv.org/abs/2305.12616.
 
     Examples
     --------
@@ -181,6 +206,7 @@ class ConformalRegressor(BaseConformalRegressor):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         gamma: float = 0.005,
         window: int | None = None,
         n_jobs: int | None = None,
@@ -196,6 +222,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.gamma = gamma
         self.window = window
         self.n_jobs = n_jobs
@@ -294,10 +321,14 @@ class ConformalRegressor(BaseConformalRegressor):
         NotFittedError
             If `fit` was not called before.
         ValueError
-            If a group becomes rare because its rows leave the ``window``, unless rare groups are pooled. The
-            calibration is then unchanged.
+            If ``basis`` is set, because its guarantee needs exchangeable rows. If a group becomes rare
+            because its rows leave the ``window``, unless rare groups are pooled. The calibration is then
+            unchanged.
         """
         self._check_new(X)
+        check_unused(
+            self, ("basis",), "with `partial_fit`", "Use `group_by`, or fit again with the new rows."
+        )
         target = check_y(y, self)
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
