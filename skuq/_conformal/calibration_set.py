@@ -110,14 +110,13 @@ class CalibrationScores:
         """
         quantile = np.full((len(self.scores), rows.n), np.inf)
         level = score_level(coverage, symmetric=len(self.scores) == 1)
-        if level == 1:  # the quantile is the score of the new row, +inf
-            return quantile
         if self.basis_rows is not None and rows.functions is not None:
             return self.basis_rows.quantile(self.scores, rows.functions, float(level))
         for new, ranks in self.ranks_for(rows):
-            target = level * (ranks[-1].total + rows.test_weight_of(new))
-            for of_bound, ranked in zip(quantile, ranks, strict=True):
-                of_bound[new] = ranked.quantile(target)
+            if level < 1:  # at level 1 the quantile is the score of the new row, +inf
+                target = level * (ranks[-1].total + rows.test_weight_of(new))
+                for of_bound, ranked in zip(quantile, ranks, strict=True):
+                    of_bound[new] = ranked.quantile(target)
         return quantile
 
     def weight_for(self, rows: WeightedRows) -> FloatArray:

@@ -46,13 +46,17 @@ class ConformalRegressor(BaseConformalRegressor):
         Any regressor; cloned. "normalized" and "cqr" need a predictive distribution, for example from
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
         refitted: all rows passed to `fit` are calibration rows. The frozen model must not be trained on them.
-    method : {"split", "normalized", "cqr"}, default="split"
+    method : {"split", "normalized", "cqr", "pit"}, default="split"
         - "split" ranks residuals. All intervals have the same width.
         - "normalized" ranks residuals in units of the predicted standard deviation. The width of an interval
           is proportional to this standard deviation. Prefer "normalized" if the noise varies with x.
         - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
           ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, such as 0.05
           and 0.95 for a coverage of 0.9. Otherwise the bounds come from the assumed tails.
+        - "pit" ranks the distances of the levels F(y) from 1/2, for any predicted distribution F. The
+          intervals are the central intervals of `predict_dist`, which maps the levels of F. Prefer "pit" if
+          the shape of the distribution depends on x and the predicted tails are credible. Not with
+          ``density_ratio`` and `partial_fit`, and not with quantiles at few levels.
     symmetric : bool, default=True
         Whether one score calibrates both bounds. With False, each bound has its own score and half of the
         miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
@@ -123,9 +127,10 @@ class ConformalRegressor(BaseConformalRegressor):
     with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6 for the band). The band is the predicted
     interval of the nominal coverage for "cqr", otherwise the predicted point. The scale is the predicted
     standard deviation for "normalized", otherwise 1. The interval is [l - s q, u + s q] with q the
-    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. With ``symmetric=False`` the two
-    differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval
-    is the point halfway between them.
+    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. For "pit", the score is
+    :math:`|F(y) - 1/2|` ([5]_, sec. 3), and levels are interpolated between ranks k and k + 1, so the
+    interval may be larger by one rank. With ``symmetric=False`` the two differences are ranked separately, at
+    (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval is the point halfway between them.
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
@@ -173,6 +178,8 @@ class ConformalRegressor(BaseConformalRegressor):
        https://arxiv.org/abs/2106.00170.
     .. [4] I. Gibbs, J. J. Cherian, E. J. Candès, "Conformal prediction with conditional guarantees",
        Journal of the Royal Statistical Society B 87, 2025, https://arxiv.org/abs/2305.12616.
+    .. [5] V. Chernozhukov, K. Wüthrich, Y. Zhu, "Distributional conformal prediction", PNAS 118, 2021,
+       https://doi.org/10.1073/pnas.2107794118.
 
     Examples
     --------
@@ -197,7 +204,7 @@ class ConformalRegressor(BaseConformalRegressor):
     def __init__(
         self,
         estimator: Any,
-        method: Literal["split", "normalized", "cqr"] = "split",
+        method: Literal["split", "normalized", "cqr", "pit"] = "split",
         *,
         symmetric: bool = True,
         cv: Any = None,
@@ -241,6 +248,9 @@ class ConformalRegressor(BaseConformalRegressor):
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
         gamma = check_number(self.gamma, "gamma")
+        if score.maps_levels:
+            remedy = "The map of levels is the same for all rows. Use method 'normalized'."
+            check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         if gamma < 0:
             raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
         window = None if self.window is None else check_integer(self.window, "window")
@@ -321,11 +331,16 @@ class ConformalRegressor(BaseConformalRegressor):
         NotFittedError
             If `fit` was not called before.
         ValueError
-            If ``basis`` is set, because its guarantee needs exchangeable rows. If a group becomes rare
+            If ``basis`` is set or ``method`` is "pit", which need exchangeable rows. If a group becomes rare
             because its rows leave the ``window``, unless rare groups are pooled. The calibration is then
             unchanged.
         """
         self._check_new(X)
+        if self.method == "pit":
+            raise ValueError(
+                "`method` must be 'split', 'normalized' or 'cqr' for `partial_fit`, got 'pit'. Fit again "
+                "with the new rows."
+            )
         check_unused(
             self, ("basis",), "with `partial_fit`", "Use `group_by`, or fit again with the new rows."
         )
@@ -348,8 +363,9 @@ class ConformalRegressor(BaseConformalRegressor):
         -------
         dist : Distribution of n rows
             In the units of y. "split" and "normalized" return a `ConformalPredictive`, one per group with
-            ``group_by``. "cqr" returns `Quantiles` that consist of the bounds of many coverages; bounds that
-            cross are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
+            ``group_by``. "pit" returns the predicted distributions with mapped levels. "cqr", and all methods
+            with ``basis``, return `Quantiles` that consist of the bounds of many coverages; bounds that cross
+            are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
             Scorers use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
         """
         return super().predict_dist(X)
