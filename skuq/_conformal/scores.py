@@ -212,7 +212,7 @@ class PITScore(ConformalScore):
             raise ValueError(
                 "with method 'pit', `estimator` must predict a distribution, or quantiles at "
                 f"{_FEWEST_LEVELS} or more levels from {_OUTERMOST} to {1 - _OUTERMOST}, got {levels.size} "
-                f"levels from {levels[0]:g} to {levels[-1]:g}. The distribution between and beyond a few levels "
+                f"levels from {levels[0]:g} to {levels[-1]:g}. Between few levels, the distribution "
                 "is only interpolated. Predict more levels, or use method 'cqr'."
             )
         return dist
