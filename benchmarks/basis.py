@@ -83,8 +83,9 @@ def main() -> None:
             if name != "skuq":
                 difference = np.abs(widths[name] - widths["skuq"][: len(widths[name])])
                 print(
-                    f"    {name}: {seconds[name] / seconds['skuq']:.0f} times as long, {(difference > 1e-6).sum()} of "
-                    f"{len(difference)} rows differ, at most by {difference.max():.2g}"
+                    f"    {name}: {seconds[name] / seconds['skuq']:.0f} times as long, "
+                    f"{(difference > 1e-6).sum()} of {len(difference)} rows differ, at most by "
+                    f"{difference.max():.2g}"
                 )
 
 

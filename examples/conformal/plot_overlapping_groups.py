@@ -2,9 +2,10 @@
 A guarantee for groups that overlap
 ===================================
 
-A row may belong to several groups. ``group_by`` needs one label per row, so it cannot express such groups. With
-``basis``, :class:`~skuq.regressors.ConformalRegressor` guarantees the coverage in each group, although the
-groups overlap. This example predicts the age of abalone in three groups: infants, small and heavy animals.
+A row may belong to several groups. ``group_by`` needs one label per row, so it does not
+support such groups. With ``basis``, :class:`~skuq.regressors.ConformalRegressor` guarantees
+the coverage in each group, although the groups overlap. This example predicts the age of
+abalone in three groups: infants, small animals and heavy animals.
 """
 
 import matplotlib.pyplot as plt
@@ -53,5 +54,5 @@ plt.show()
 
 # %%
 # Without the basis, the coverage is 96 % for infants, 97 % for small animals and 87 % for
-# heavy animals (mean of
-# ten splits). With the basis, all three coverages are between 90 and 92 %.
+# heavy animals (mean of ten splits). With the basis, all three coverages are between 90 and
+# 92 %.
