@@ -12,6 +12,7 @@ from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.fold_models import FoldModel, warn_of_few_rows
 from skuq._conformal.groups_and_shift import GroupsAndShift
 from skuq._conformal.level_maps import conformal_level_map
+from skuq._conformal.p_values import ranked_in_order
 from skuq._conformal.scores import ConformalScore
 from skuq._fitting.point_predict import point_predict
 from skuq._ranks import RANK_TOLERANCE, score_level
@@ -142,6 +143,18 @@ class SplitConformal:
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
         lower[empty] = upper[empty] = (lower[empty] + upper[empty]) / 2
         return lower, upper
+
+    def p_values(self, X: Any, y: FloatArray, coverage: float, rng: np.random.RandomState) -> FloatArray:
+        """Return the randomized ranks of the scores among the calibration rows and the earlier new rows."""
+        rows = self._rows(X, self._predict(X), y)
+        scores = self._score.score(rows.prediction, y, coverage).max(axis=0)
+        past = self._calibration(coverage).calibration_set
+        if not (past.weight == 1).all():
+            raise ValueError(
+                "`predict_p` needs calibration rows without `sample_weight`. Repeat the rows instead of "
+                "weighting them."
+            )
+        return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
         """Return the calibration weight and the test weight of the row in which their ratio is smallest."""

@@ -21,10 +21,13 @@ from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
+    DEFAULT_COVERAGE,
     check_integer,
     check_number,
     check_option,
+    check_random_state,
     check_sample_weight,
+    check_single_coverage,
     check_unused,
     effective_rows,
 )
@@ -348,6 +351,49 @@ class ConformalRegressor(BaseConformalRegressor):
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
+
+    def predict_p(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float = DEFAULT_COVERAGE,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> FloatArray:
+        """Return the conformal p-value of each row, in chronological order.
+
+        The p-value is the randomized rank of the score of a row among the scores of the calibration rows and
+        of the earlier rows in `X`. For exchangeable rows, the p-values are independent and uniform. A small
+        p-value means a large error. `skuq.monitoring.ExchangeabilityMonitor` tests the p-values. With
+        ``group_by``, rows are ranked within their group.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of observed rows, in the order of time.
+        y : array-like of shape (m,)
+            Observed target.
+        coverage : float, default=0.9
+            Coverage at which "cqr" computes its scores. The other methods do not use it.
+        random_state : int, RandomState instance or None, default=None
+            Randomness of the ranks.
+
+        Returns
+        -------
+        p_values : ndarray of shape (m,)
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            With ``density_ratio``, ``basis`` or weighted calibration rows, which have no such ranks.
+        """
+        self._check_new(X)
+        check_unused(self, ("density_ratio", "basis"), "with `predict_p`", "Ranks have no weights.")
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        level = check_single_coverage(coverage, "coverage")
+        return self._conformal.p_values(X, target, level, check_random_state(random_state))
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
