@@ -94,14 +94,15 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
         nominal coverage. If False, the most probable class is added to empty sets, which increases the
         coverage.
-    cv : int, splitter or iterable of (train, test), default=None
-        None holds out ``calibration_size`` rows, stratified by class. One split, such as
-        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+: no
+    cv : int, "last", splitter or iterable of (train, test), default=None
+        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use it
+        for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its test rows.
+        Several folds are CV+: no
         row is held out, and each row is predicted by the model that is fitted without the fold of the row. An
         int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
-        FrozenEstimator.
+        Share or number of rows that are held out for calibration. Not with folds or a splitter as ``cv``, or
+        a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None

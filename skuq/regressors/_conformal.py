@@ -64,11 +64,12 @@ class ConformalRegressor(BaseConformalRegressor):
         Whether one score calibrates both bounds. With False, each bound has its own score and half of the
         miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
         many rows: at least 19 for a coverage of 90 %.
-    cv : splitter or iterable of (train, test), default=None
-        Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
-        ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
+    cv : "last", splitter or iterable of (train, test), default=None
+        None holds out rows at random. "last" holds out the last rows; use it for rows in chronological order.
+        Otherwise exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)``. Not
+        with a FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
+        Share or number of rows that are held out for calibration. Not with a splitter as ``cv`` or a
         FrozenEstimator.
     group_by : callable, column name or None, default=None
         Groups with separate guarantees (Mondrian). A callable takes X of n rows and returns n labels. A name
