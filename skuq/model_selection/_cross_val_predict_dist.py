@@ -69,9 +69,9 @@ def cross_val_predict_dist(
     y : array-like of shape (n,), default=None
         The target.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds that test every row exactly once, unless ``return_rows``. None means 5 folds. An int k is ``KFold(k, shuffle=True)``
-        with a fixed seed. The folds are therefore the same in every call. Rows are shuffled, so that no model
-        must extrapolate if the rows of X are sorted.
+        Folds that test every row exactly once, unless ``return_rows``. None means 5 folds. An int k is
+        ``KFold(k, shuffle=True)`` with a fixed seed. The folds are therefore the same in every call. Rows are
+        shuffled, so that no model must extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses them. With metadata routing enabled, pass them in ``params``.
     params : dict, default=None

@@ -340,14 +340,12 @@ class ConformalRegressor(BaseConformalRegressor):
             unchanged.
         """
         self._check_new(X)
-        if self.method == "pit":
+        if self.method == "pit" or self.basis is not None:
+            name, value = ("method", self.method) if self.method == "pit" else ("basis", self.basis)
             raise ValueError(
-                "`method` must be 'split', 'normalized' or 'cqr' for `partial_fit`, got 'pit'. Fit again "
+                f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
                 "with the new rows."
             )
-        check_unused(
-            self, ("basis",), "with `partial_fit`", "Use `group_by`, or fit again with the new rows."
-        )
         target = check_y(y, self)
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))

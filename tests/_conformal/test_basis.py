@@ -245,5 +245,7 @@ def test_other_guarantees_are_refused(name):
 def test_partial_fit_is_refused():
     X, y = world(800)
     model = conformal().fit(X, y)
-    with pytest.raises(ValueError, match=r"`basis` must be None with `partial_fit`"):
+    with pytest.raises(
+        ValueError, match=r"`partial_fit` supports neither method 'pit' nor `basis`, got `basis`"
+    ):
         model.partial_fit(X[:1], y[:1])

@@ -203,5 +203,7 @@ def test_what_needs_another_method():
     residual = ConformalRegressor(ResidualRegressor(LinearRegression(), cv=2), "pit")
     with pytest.raises(ValueError, match="`density_ratio` must be None with method 'pit'"):
         residual.set_params(density_ratio=lambda X: np.ones(len(X))).fit(X, y)
-    with pytest.raises(ValueError, match="for `partial_fit`, got 'pit'"):
+    with pytest.raises(
+        ValueError, match="`partial_fit` supports neither method 'pit' nor `basis`, got `method` 'pit'"
+    ):
         residual.set_params(density_ratio=None).fit(X, y).partial_fit(X[:1], y[:1])
