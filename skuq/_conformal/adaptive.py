@@ -95,6 +95,7 @@ class AdaptiveCalibration:
             np.broadcast_to(part.test_weight, part.n),
             part.labels,
             self._options,
+            part.functions,
         )
 
     def _observe(self, part: PredictedRows) -> Observed:

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
+from skuq._conformal.basis import BasisRows
 from skuq._conformal.groups import ALL_ROWS, Groups, grouped_dist
 from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
@@ -38,6 +40,7 @@ class CalibrationScores:
     density_ratio: FloatArray  # 1 without covariate shift, shape (k,)
     labels: np.ndarray | None  # Mondrian categories, shape (k,)
     options: GroupsAndShift
+    functions: pd.DataFrame | None = None  # functions of x from ``basis``, shape (k, d)
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
@@ -71,9 +74,15 @@ class CalibrationScores:
         """Mondrian categories of the rows, or None without groups; raise if a category has too few rows."""
         return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
 
+    @cached_property
+    def basis_rows(self) -> BasisRows | None:
+        return None if self.functions is None else BasisRows(self.functions, self.weight)
+
     def check(self) -> None:
-        """Raise if all weights are 0 or a group is too small."""
+        """Raise if all weights are 0, a group is too small, or the basis has too many functions."""
         _ = self.weight, self.groups
+        if self.basis_rows is not None:
+            self.basis_rows.check()
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
         """Yield, for each group, its new rows and the ranks of its calibration scores, lower bound first."""
@@ -97,10 +106,12 @@ class CalibrationScores:
         The quantile is the smallest score s such that the scores of the row's group up to s have a weight of
         at least :math:`p (W + w_*)`, or +inf if there is no such score (Tibshirani et al. 2019, eq. 7). W is
         the weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or
-        ``(1 + coverage) / 2`` if each bound has its own score.
+        ``(1 + coverage) / 2`` if each bound has its own score. With a basis, see `BasisRows.quantile`.
         """
         quantile = np.full((len(self.scores), rows.n), np.inf)
         level = score_level(coverage, symmetric=len(self.scores) == 1)
+        if self.basis_rows is not None and rows.functions is not None:
+            return self.basis_rows.quantile(self.scores, rows.functions, float(level))
         for new, ranks in self.ranks_for(rows):
             if level < 1:  # at level 1 the quantile is the score of the new row, +inf
                 target = level * (ranks[-1].total + rows.test_weight_of(new))

@@ -14,7 +14,7 @@ from skuq._fitting.row_sets import check_calibration_size, check_disjoint, colum
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_unused
+from skuq._validation import check_option, check_unused
 from skuq.distributions._unreachable_levels import LevelKind, unreachable_level, warn_of_unreachable_level
 
 
@@ -53,8 +53,13 @@ def held_out_splits(
         remedy = "The frozen model is not refitted, so all rows are calibration rows."
         check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
         return None
-    if cv is None:
-        return [draw(n_held_out(check_calibration_size(owner.calibration_size), len(data)))]
+    if cv is None or isinstance(cv, str):
+        n_last = n_held_out(check_calibration_size(owner.calibration_size), len(data))
+        if cv is None:
+            return [draw(n_last)]
+        check_option(cv, "cv", ("last",))
+        rows = np.arange(len(data))
+        return [(rows[:-n_last], rows[-n_last:])]
     check_unused(owner, ("calibration_size",), "with `cv`", "The splits of `cv` have their own sizes.")
     return splits_of(resolve_cv(cv), data)
 

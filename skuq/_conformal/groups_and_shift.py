@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skuq._conformal.basis import Basis, check_basis, read_basis
 from skuq._conformal.groups import Groups, check_groups, read_labels
 from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_non_negative, check_positive, check_rows
+from skuq._validation import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    check_rows,
+    check_unused,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +30,7 @@ class WeightedRows:
     n: int
     test_weight: FloatArray  # density ratios, shape (n,), or 1, shape (), without covariate shift
     labels: np.ndarray | None  # Mondrian categories, shape (n,), or (1,) for one group
+    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # of ``basis``, shape (n, d)
 
     def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
         return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
@@ -29,12 +38,13 @@ class WeightedRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupsAndShift:
-    """Checked parameters ``group_by``, ``rare_groups``, ``min_group_size`` and ``density_ratio``."""
+    """Checked parameters of groups, covariate shift and functions of x."""
 
     group_by: Callable[[Any], Any] | Hashable | None = None
     rare_groups: str = "raise"
     min_group_size: int = 10
     density_ratio: Callable[[Any], Any] | None = None
+    basis: Basis | None = None
 
     @classmethod
     def from_params(cls, owner: Any) -> GroupsAndShift:
@@ -48,7 +58,14 @@ class GroupsAndShift:
             raise TypeError(
                 f"`group_by` must be a callable X -> labels, a column name or None, got {group_by!r}."
             )
-        return cls(group_by, *check_groups(owner), density_ratio)
+        check_basis(owner.basis)
+        if owner.basis is not None:
+            remedy = "Add the groups to `basis` as a column of labels."
+            check_unused(owner, ("group_by",), "with `basis`", remedy)
+            check_unused(
+                owner, ("density_ratio",), "with `basis`", "A basis has no weights for covariate shift."
+            )
+        return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
 
     def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
         """Return the weights and groups of X; only calibration rows may have a density ratio of 0."""
@@ -61,7 +78,12 @@ class GroupsAndShift:
             check_non_negative(check_finite(test_weight, "density_ratio"), "density_ratio")
             if predicted:
                 check_positive(test_weight, "density_ratio")
-        return WeightedRows(n, test_weight, None if self.group_by is None else self._labels(X, n))
+        return WeightedRows(
+            n,
+            test_weight,
+            None if self.group_by is None else self._labels(X, n),
+            functions=None if self.basis is None else read_basis(self.basis, X, n),
+        )
 
     def _labels(self, X: Any, n: int) -> np.ndarray:
         if callable(self.group_by):

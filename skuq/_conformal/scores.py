@@ -21,14 +21,22 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from skuq._conformal.level_maps import outward
 from skuq._conformal.residuals import scores_rounded_to_cover, standardized_residuals
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, Normal, Quantiles
+from skuq.distributions._pit import pit_scores
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
+
+_FEWEST_LEVELS = 12
+"""Smallest number of levels of predicted quantiles for the method "pit"."""
+
+_OUTERMOST = 0.025
+"""Largest lowest level of predicted quantiles for the method "pit"."""
 
 
 class Band(NamedTuple):
@@ -51,6 +59,9 @@ class ConformalScore(ABC):
 
     depends_on_coverage: ClassVar[bool] = False
     """Whether the band and the scores depend on the coverage."""
+
+    maps_levels: ClassVar[bool] = False
+    """Whether the scores are levels of the predicted distribution instead of distances from a band."""
 
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
@@ -181,6 +192,51 @@ class CQRScore(ConformalScore):
         return Band(low, high, np.broadcast_to(1.0, low.shape))
 
 
+class PITScore(ConformalScore):
+    """Method "pit": the distance of the level F(y) from 1/2, as a normal score.
+
+    On an atom, the level for the lower bound is F(y), and the level for the upper bound is F(y-).
+    """
+
+    maps_levels = True
+
+    def check_estimator(self, estimator: Any) -> None:
+        _check_predicts_dist(estimator, "pit", "UncertaintyRegressor")
+
+    def read(self, dist: Distribution) -> Distribution:
+        """Return the distributions; raise if the quantiles have too few levels."""
+        if not isinstance(dist, Quantiles):
+            return dist
+        levels = dist.levels
+        if levels.size < _FEWEST_LEVELS or max(levels[0], 1 - levels[-1]) > _OUTERMOST + 1e-9:
+            raise ValueError(
+                "with method 'pit', `estimator` must predict a distribution, or quantiles at "
+                f"{_FEWEST_LEVELS} or more levels from {_OUTERMOST} to {1 - _OUTERMOST}, got {levels.size} "
+                f"levels from {levels[0]:g} to {levels[-1]:g}. Between few levels, the distribution "
+                "is only interpolated. Predict more levels, or use method 'cqr'."
+            )
+        return dist
+
+    def band(self, prediction: Distribution, coverage: float) -> Band:
+        """Return the median; the interval is not proportional to a scale."""
+        median = prediction.median()
+        return Band(median, median, np.broadcast_to(1.0, median.shape))
+
+    def score(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
+        distances = self._distances(prediction, y, coverage)
+        return distances.max(axis=0, keepdims=True) if self.symmetric else distances
+
+    def invert(
+        self, prediction: Distribution, quantile: FloatArray, coverage: float
+    ) -> tuple[FloatArray, FloatArray]:
+        lower, upper = outward(quantile[0]), outward(quantile[-1])
+        return prediction._from_normal_score(-lower), prediction._from_normal_score(upper)
+
+    def _distances(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
+        low, high = pit_scores(prediction, y)
+        return np.stack([-high, low])
+
+
 def _check_predicts_dist(estimator: Any, method: str, wrapper: str) -> None:
     """Raise if the estimator predicts no distribution; recommend ``wrapper``."""
     if supports_dist(estimator):
@@ -196,5 +252,6 @@ SCORES: dict[str, type[ConformalScore]] = {
     "split": AbsoluteScore,
     "normalized": NormalizedScore,
     "cqr": CQRScore,
+    "pit": PITScore,
 }
 """Score of each method."""

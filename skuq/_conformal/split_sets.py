@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationScores
 from skuq._conformal.class_labels import check_known_labels, classes_of, fill_empty, warn_of_unknown_labels
 from skuq._conformal.class_scores import ClassScore, scores_of_labels
@@ -51,6 +52,7 @@ def fit_split_sets(
         np.broadcast_to(rows.test_weight, rows.n),
         classes[codes] if by_class else rows.labels,
         options,
+        rows.functions,
     )
     calibration.check()
     if by_class and calibration.groups is not None:
@@ -84,17 +86,20 @@ class SplitSets:
         weight = np.stack([self.calibration.weight_for(rows) for rows in groups], axis=1)
         test_weight = groups[0].test_weight[..., np.newaxis]
         sets = np.empty((len(coverages), *scores.shape), dtype=bool)
-        of_unknown = []
+        of_unknown, unbounded = [], np.zeros(len(weight), dtype=bool)
         for inside, coverage in zip(sets, coverages.tolist(), strict=True):
             quantile = np.stack([self.calibration.quantile(rows, coverage)[0] for rows in groups], axis=1)
             np.less_equal(scores, quantile, out=inside)
+            unbounded |= np.isinf(quantile[:, 0])
             if (np.isinf(quantile) & has_rank(coverage, weight, test_weight)).any():
                 of_unknown.append(coverage)
         least = np.unravel_index(np.argmin(weight / test_weight), weight.shape)
         warn_of_few_rows(
             "set", coverages, coverages, weight[least], np.broadcast_to(test_weight, weight.shape)[least]
         )
-        if of_unknown:
+        if self.options.basis is not None:
+            warn_of_unbounded_rows(unbounded, "their sets contain all classes")
+        elif of_unknown:
             unknown = self.calibration.repetitions[np.isinf(self.calibration.scores[0])].sum()
             warn_of_unknown_labels(max(of_unknown), unknown, self.n_calibration)
         sets = np.moveaxis(sets, 0, -1)
@@ -103,7 +108,7 @@ class SplitSets:
     def _groups_of(self, X: Any) -> list[WeightedRows]:
         """Return the new rows, once per class if classes are groups; n is 1 if all rows are treated alike."""
         rows = self.options.weighted_rows(X, predicted=True)
-        if rows.labels is None and not rows.test_weight.ndim:
+        if rows.labels is None and rows.functions is None and not rows.test_weight.ndim:
             rows = replace(rows, n=1)
         if not self.by_class:
             return [rows]

@@ -79,7 +79,8 @@ def row_order(rows: IntArray, n: int) -> IntArray:
         raise ValueError(
             f"`cv` must test every row exactly once, but its test folds have {len(rows)} rows in total, and "
             f"contain {distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For "
-            "time-ordered or repeated splits use RecalibratedRegressor, which supports any splitter."
+            "time-ordered or repeated splits use RecalibratedRegressor, which supports any splitter, or "
+            "cross_val_predict_dist(..., return_rows=True)."
         )
     return order
 

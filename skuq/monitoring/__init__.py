@@ -3,6 +3,13 @@
 from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 from skuq.monitoring._calibration_drift import calibration_drift
 from skuq.monitoring._coverage_monitor import CoverageMonitor
+from skuq.monitoring._exchangeability_monitor import ExchangeabilityMonitor
 from skuq.monitoring._pit_monitor import PITMonitor
 
-__all__ = ["CoverageMonitor", "MetricAccumulator", "PITMonitor", "calibration_drift"]
+__all__ = [
+    "CoverageMonitor",
+    "ExchangeabilityMonitor",
+    "MetricAccumulator",
+    "PITMonitor",
+    "calibration_drift",
+]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import betaln
 
 from skuq._typing import FloatArray
+from skuq._validation import check_random_state, check_single_coverage
 
 PARAMETERS = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
 """Parameters of the beta densities; each pair of them is one bet."""
@@ -62,6 +63,30 @@ class BetaBets:
         largest = np.maximum(log_wealth.max(axis=1), 0.0)
         total = np.exp(log_wealth - largest[:, np.newaxis]).sum(axis=1) + future * np.exp(-largest)
         return np.asarray(largest + np.log(total))
+
+
+class BetaMonitor:
+    """Base class of monitors that bet against uniform levels."""
+
+    def __init__(self, false_alarm: float, random_state: int | np.random.RandomState | None) -> None:
+        self.false_alarm = check_single_coverage(false_alarm, "false_alarm")
+        self.n_rows_, self.e_value_ = 0, 1.0
+        self.alarm_ = False
+        self.alarm_row_: int | None = None
+        self._bets, self._rng = BetaBets(), check_random_state(random_state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_rows_} rows, e_value_={self.e_value_:.3g})"
+
+    def _bet(self, log_level: FloatArray, log_complement: FloatArray) -> None:
+        """Update the e-value and the alarm with log(u) and log(1 - u) of new rows."""
+        log_e = self._bets.update(log_level, log_complement)
+        with np.errstate(over="ignore"):
+            self.e_value_ = float(np.exp(log_e[-1]))
+        alarms = log_e >= -math.log(self.false_alarm)
+        if not self.alarm_ and alarms.any():
+            self.alarm_, self.alarm_row_ = True, self.n_rows_ + 1 + int(np.argmax(alarms))
+        self.n_rows_ = self._bets.n_rows
 
 
 def _stakes_after(starts: int) -> float:

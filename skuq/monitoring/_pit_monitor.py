@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from skuq._typing import ArrayLike
-from skuq._validation import check_random_state, check_single_coverage
 from skuq.distributions._pit import randomized_scores
 from skuq.metrics._internal import check_forecast, has_no_rows
-from skuq.monitoring._beta_bets import BetaBets
+from skuq.monitoring._beta_bets import BetaMonitor
 
 
-class PITMonitor:
+class PITMonitor(BetaMonitor):
     r"""Sequential test of the calibration of predictive distributions.
 
     The test compares targets with their distributions as rows arrive. The PIT (probability integral
@@ -46,6 +44,7 @@ class PITMonitor:
     See Also
     --------
     CoverageMonitor : A test of the coverage of one interval.
+    ExchangeabilityMonitor : A test of whether new rows resemble the calibration rows.
     calibration_drift : A table of past periods, with tests of the PIT.
     skuq.displays.PITHistogramDisplay : A plot of the PIT values.
 
@@ -113,14 +112,7 @@ class PITMonitor:
     def __init__(
         self, *, false_alarm: float = 0.01, random_state: int | np.random.RandomState | None = None
     ) -> None:
-        self.false_alarm = check_single_coverage(false_alarm, "false_alarm")
-        self.n_rows_, self.e_value_ = 0, 1.0
-        self.alarm_ = False
-        self.alarm_row_: int | None = None
-        self._bets, self._rng = BetaBets(), check_random_state(random_state)
-
-    def __repr__(self) -> str:
-        return f"PITMonitor({self.n_rows_} rows, e_value_={self.e_value_:.3g})"
+        super().__init__(false_alarm, random_state)
 
     def update(self, y: ArrayLike, y_pred: Any) -> Self:
         """Add targets and their distributions in chronological order.
@@ -141,11 +133,5 @@ class PITMonitor:
             return self
         target, dist, _ = check_forecast(y, y_pred, None)
         score = randomized_scores(dist, target, self._rng)
-        log_e = self._bets.update(log_ndtr(score), log_ndtr(-score))
-        with np.errstate(over="ignore"):
-            self.e_value_ = float(np.exp(log_e[-1]))
-        alarms = log_e >= -math.log(self.false_alarm)
-        if not self.alarm_ and alarms.any():
-            self.alarm_, self.alarm_row_ = True, self.n_rows_ + 1 + int(np.argmax(alarms))
-        self.n_rows_ = self._bets.n_rows
+        self._bet(log_ndtr(score), log_ndtr(-score))
         return self
