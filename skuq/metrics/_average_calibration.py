@@ -73,8 +73,8 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Definition of the observed share at level p: the share of targets that are not above the quantile at
-        level p, or the share of targets inside the central interval of coverage p.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
 
     Returns
     -------
@@ -124,11 +124,7 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` that calibration curve metrics with these defaults share.
-
-    Metrics that share the function also share the accumulated statistics. The function accepts the options of
-    each of these metrics and uses only `levels` and `kind`.
-    """
+    """Return the function ``rows`` that all calibration curve metrics with these defaults share."""
 
     def rows(
         y: FloatArray,
@@ -149,12 +145,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of the record of a metric that depends only on the calibration curve.
-
-    ``error(levels, observed, **options)`` takes curves of shape (..., k), and
-    ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,
-    because a histogram of the levels takes less memory.
-    """
+    """Return the fields of the record of a metric that depends only on the calibration curve."""
 
     def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
         rest = {"levels": default_levels, **options}

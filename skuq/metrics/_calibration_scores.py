@@ -94,8 +94,8 @@ def calibration_score_loss(
     Returns
     -------
     loss : float
-        In [0, k] for weights of 1. For a calibrated forecast, the expected sum over levels p is the sum of
-        ``p * (1 - p) / n``.
+        In [0, k] if all level weights are 1. For a calibrated forecast, the expected loss is then the sum of
+        ``p * (1 - p) / n`` over the levels p.
 
     Warns
     -----
@@ -171,10 +171,9 @@ def expected_coverage_probability_error(
     r"""Return the expected coverage probability error (ECPE) over many central intervals.
 
     The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage.
-    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not
-    distinguish targets above their interval from targets below it. The metric is not proper: a forecast that
-    ignores X can have a better value than a useful, slightly miscalibrated model (see the example). Select by
-    `crps_loss`.
+    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not show
+    whether targets lie above or below their interval. The metric is not proper: a forecast that ignores X can
+    have a better value than a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------

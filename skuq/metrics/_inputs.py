@@ -85,7 +85,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     """Return the features of n rows as a finite array of shape (n, d); NaN may be allowed."""
     numeric = isinstance(X, pd.DataFrame) and all(map(pd.api.types.is_numeric_dtype, X.dtypes))
     try:
-        # numpy does not convert the missing values of pandas' own types
+        # numpy cannot convert the missing values of pandas' extension types.
         array = as_float_array(X.to_numpy(np.float64, na_value=np.nan) if numeric else X, "X")
     except TypeError as error:
         if sparse.issparse(X):
@@ -151,11 +151,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals; a bound on the same atom as the target is set to the target.
-
-    A model in single precision gives quantiles that miss their training targets by rounding. The interval
-    would then miss the target too.
-    """
+    """Return the central intervals; a bound on the same atom as the target is set to the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds

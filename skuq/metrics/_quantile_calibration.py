@@ -52,10 +52,7 @@ def qce_of_weights(
 
 
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
-
-    ``inside`` is the weight in each bin that the interval of each level covers, ``total`` the bin's weight.
-    """
+    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24)."""
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
 
@@ -110,9 +107,9 @@ def quantile_calibration_error(
 ) -> float:
     r"""Return the quantile calibration error (QCE), the coverage gap in bins of the uncertainty.
 
-    The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
-    the error compares the coverage of central intervals with its nominal value.
-    `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
+    The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
+    bin, the error is the difference between the coverage of central intervals and the nominal coverage.
+    `expected_coverage_probability_error` is the same difference over all rows. The metric is not proper: a
     forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
     example). Use the metric as a constraint, and select by `crps_loss`.
 
