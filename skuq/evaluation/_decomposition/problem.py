@@ -112,7 +112,7 @@ class Problem:
         return replace(self, rows=self.rows.take(pick), sections=self.sections.take(pick), forecast=forecast)
 
     def redrawn(self, n_redraws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
-        """Yield blocks of r draws of all targets from the forecasts, shape (r, n), with one target per repetition."""
+        """Yield blocks of targets that are drawn from the forecasts, shape (r, n)."""
         weight = self.weight
         if weight is not None and not np.array_equal(weight, np.round(weight)):
             for pick in repeated_rows(self.rows, n_redraws, rng, "n_redraws"):
