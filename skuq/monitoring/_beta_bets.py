@@ -26,12 +26,9 @@ class BetaBets:
     """Mixture of beta densities as bets against uniform levels, such as PIT values or conformal p-values.
 
     If each level is uniform given all previous levels, the wealth is a martingale with mean 1. A bet on a
-    level u
-    multiplies its stake by the beta density at u. Every `SPACING` rows, all bets begin again with a new
-    stake, so
-    that they detect later changes. The stakes of all starts add up to 1. The wealth is the sum over all bets
-    and
-    all starts, plus the stakes of future starts.
+    level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets begin again with a
+    new stake, so that they detect later changes. The stakes of all starts add up to 1. The wealth is the sum
+    over all bets and all starts, plus the stakes of future starts.
     """
 
     def __init__(self) -> None:

@@ -65,8 +65,7 @@ class CrpsTable:
     """CRPS of a one-row distribution at many finite values; the density may jump at ``breaks``.
 
     The distribution must be centered near 0 with a scale of order 1. The attribute ``mean_difference`` is E|X
-    - X'| of
-    two independent draws.
+    - X'| of two independent draws.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:

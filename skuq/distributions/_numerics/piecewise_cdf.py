@@ -27,8 +27,8 @@ class PiecewiseCdf:
     """n cdfs with k knots each; piece j lies between the knots j - 1 and j, and pieces 0 and k are the tails.
 
     ``starts`` and ``slopes`` of shape (n, k + 1) describe the linear part of each piece. ``masses`` and
-    ``lengths`` are
-    the probabilities and the decay lengths of both tails. A length of 0 means that there is no tail.
+    ``lengths`` are the probabilities and the decay lengths of both tails. A length of 0 means that there is
+    no tail.
     """
 
     knots: FloatArray

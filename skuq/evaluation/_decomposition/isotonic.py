@@ -43,11 +43,9 @@ def isotonic_quantile_ranks(
     """Return the rank of the target that is the isotonic quantile at each row.
 
     The function narrows a range of possible ranks for each row, and halves all ranges in each round.
-    Consecutive
-    rows with the same range form a segment. The middle of the range splits the segment into rows with smaller
-    and
-    rows with larger quantiles. The best split maximizes the sum of 1{rank <= middle} - level over the first
-    rows.
+    Consecutive rows with the same range form a segment. The middle of the range splits the segment into rows
+    with smaller and rows with larger quantiles. The best split maximizes the sum of 1{rank <= middle} - level
+    over the first rows.
     """
     sections, n = rank.shape
     size = sections * n
