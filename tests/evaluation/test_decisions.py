@@ -247,7 +247,10 @@ def test_bad_actions_are_named(options, message):
         ({"loss": "interval", "actions": [1.0]}, "`actions` must be None for the loss 'interval'"),
         ({"actions": []}, "`actions` must have shape"),
         ({"actions": [np.inf]}, "`actions` must be finite"),
-        ({"loss": lambda a, y: -a}, "still falls at .* Pass `actions`"),
+        (
+            {"loss": lambda a, y: -a},
+            "still decreases at the action .* Pass the possible actions as `actions`",
+        ),
     ],
 )
 def test_bad_searches_are_named(options, message):

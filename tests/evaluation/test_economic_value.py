@@ -108,5 +108,5 @@ def test_bad_arguments_are_named(options, message):
 
 
 def test_one_row_has_no_two_outcomes():
-    with pytest.raises(ValueError, match="must have events and other outcomes"):
+    with pytest.raises(ValueError, match="must have rows with and without the event"):
         relative_economic_value([1.0], ([0.0], 1.0), threshold=0.5)

@@ -127,7 +127,7 @@ def test_two_columns_without_labels_are_bounds(few_rows):
         (
             [[True, False, False]],
             {"labels": [0, 1, 2], "metrics": ["ece"]},
-            "`metrics` must include a metric of bounds",
+            "`metrics` must include a metric that can evaluate `y_pred`",
         ),
     ],
 )

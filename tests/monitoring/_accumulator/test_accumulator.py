@@ -342,8 +342,14 @@ def test_a_function_names_its_metric():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metrics": ["agce"]}, "must be mergeable, but 'agce' is not, because it draws random groups"),
-        ({"metrics": ["ert"]}, "must be mergeable, but 'ert' is not, because it depends on the features"),
+        (
+            {"metrics": ["agce"]},
+            "must be computable from blocks of rows, but 'agce' is not, because it draws random groups",
+        ),
+        (
+            {"metrics": ["ert"]},
+            "must be computable from blocks of rows, but 'ert' is not, because it depends on the features",
+        ),
         (
             {"metrics": ["auucc"], "options": {"auucc": {"vary": "bias"}}},
             "must have vary='scale'",
@@ -354,7 +360,10 @@ def test_a_function_names_its_metric():
             "must contain a `reference` with one row, got 2 rows",
         ),
         ({"metrics": ["nmpiw"], "options": {"nmpiw": {"norm": "iqr"}}}, "`norm` must be one of"),
-        ({"metrics": ["crps"], "options": {"ence": {"n_bins": 3}}}, "`options` must be for the metrics crps"),
+        (
+            {"metrics": ["crps"], "options": {"ence": {"n_bins": 3}}},
+            "`options` must contain only the metrics crps",
+        ),
         ({"metrics": ["crp"]}, "Did you mean"),
         ({"accuracy": 0.5}, "`accuracy` must lie between 1e-05 and 0.1, got 0.5"),
         ({"levels": [0.0, 1.2]}, r"`levels` must lie in \[0, 1\]"),
