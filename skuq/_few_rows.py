@@ -11,7 +11,7 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12
-"""Smallest number of rows with which 90 % intervals cover 87 to 95 % on average over training sets."""
+"""With this number of rows or more, 90 % intervals cover 87 to 95 % on average over training sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 

@@ -62,7 +62,7 @@ class WeightedRanks:
 
     @cached_property
     def _cumulative_from_top(self) -> FloatArray:
-        """Cumulative weights from the largest value down, with the rounding of the negated sample."""
+        """Cumulative weights, beginning at the largest value."""
         return self.cumulative if self.weights is None else np.cumsum(self.weights[::-1])
 
     def quantile(self, target: FloatArray | float) -> FloatArray:
@@ -92,7 +92,7 @@ def _value_at(
 
 
 def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
-    """Return the number of sorted ``values`` z with ``loc + scale * z <= y`` for each row, after rounding."""
+    """Return the number of sorted ``values`` z with ``loc + scale * z <= y`` for each row."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Because of rounding, this count may be wrong by one value. With scale 0 and y = loc, the quotient is
         # NaN. searchsorted places NaN at the end, which is correct, because all sums then equal y.

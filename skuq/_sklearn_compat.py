@@ -99,7 +99,7 @@ def is_pairwise(estimator: Any) -> bool:
     """Return whether the estimator requires a square X, such as a precomputed kernel."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
-    except Exception:  # estimators of other packages may have no tags or broken tags
+    except Exception:  # Estimators of other packages may have no tags or broken tags.
         return False
 
 
@@ -114,7 +114,7 @@ def is_regressing(estimator: Any) -> bool:
 def _estimator_type(estimator: Any) -> str | None:
     try:
         return get_tags(estimator).estimator_type  # type: ignore[no-any-return]
-    except Exception:  # estimators of other packages may have no tags or broken tags
+    except Exception:  # Estimators of other packages may have no tags or broken tags.
         return None
 
 
@@ -190,7 +190,7 @@ def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 def run_parallel(
     tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
 ) -> Iterable[Any]:
-    """Return the results of tasks from `delayed` in their order; the options belong to `Parallel`."""
+    """Return the results of tasks from `delayed`, in the order of the tasks."""
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)

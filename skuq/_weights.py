@@ -39,7 +39,7 @@ def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 def is_sparse(columns: Any) -> bool:
-    """Return whether columns are sparse; with the return type bool, type checkers keep the type Any."""
+    """Return whether columns are sparse."""
     return bool(sparse.issparse(columns))
 
 

@@ -72,7 +72,7 @@ class CalibrationScores:
         _ = self.weight, self.groups
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group and the ranks of its calibration scores."""
+        """Yield the new rows of each group, and the ranks of the calibration scores of the group."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
         for number, new, calibrating in parts:

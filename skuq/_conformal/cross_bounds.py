@@ -18,7 +18,7 @@ class CrossBounds(Protocol):
     """Prediction bounds from calibration scores and from the models that are fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the bounds of m rows, shape (m, 2, L), at L ranks or cumulative weights of the scores."""
+        """Return the bounds of m rows, shape (m, 2, L), at L ranks of the scores (or cumulative weights)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Centring(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ModelOfFold:
-    """Prediction of the model of the fold; ``model`` is the number of this model for each calibration row."""
+    """Prediction of the model of one fold; ``model`` is the fold of each calibration row."""
 
     model: IntArray
 
@@ -95,7 +95,7 @@ class LeftOutMedian:
 
 @dataclass(frozen=True, eq=False)
 class PairBounds:
-    """Bounds for few calibration rows per model, or several models per row, from pairs of rows."""
+    """Bounds for few calibration rows per model, from all pairs of a new row and a calibration row."""
 
     centering: Centring
     low: SortedScores

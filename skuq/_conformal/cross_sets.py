@@ -102,7 +102,7 @@ class CrossSets:
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k) (Romano, Sesia and Candès 2020, section 2.3).
 
-        A class is in the set if the weight of all calibration scores below its scores is less than c (n + 1).
+        A class is in the set if the calibration scores below its scores have a weight of less than c (n + 1).
         """
         below = sum(member.weight_below(X, self.classes, self.score, uniform) for member in self.members)
         targets = rank_target(coverages * (self.n_calibration + 1), self.n_calibration)

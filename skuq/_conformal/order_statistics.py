@@ -92,8 +92,8 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
     ``centers`` of shape (K, m) are the predictions of each row by the model of each fold. ``targets`` of
     shape (L,) are ranks or cumulative weights. The result is inf if the target exceeds the total weight. The
-    number of sums below a value is found by a binary search in each fold, so each order statistic is found by
-    a search over values.
+    function searches the value below which there are enough sums. A binary search in each fold counts the
+    sums below a value.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)
@@ -115,7 +115,7 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
 
 def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
-    """Return the targets minus a tolerance for rounding, but at least a positive number."""
+    """Return the targets minus a tolerance for rounding; the results are positive."""
     weight = targets * (1 - RANK_TOLERANCE)
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 

@@ -18,7 +18,7 @@ _MOST_OUTSIDE = 0.1
 """If more rows have y outside the support, recalibrated 90 % intervals cannot cover 90 %."""
 
 _ROUNDINGS = 3
-"""Number of roundings between y and the bound that is computed from its score."""
+"""Number of rounding errors in a bound that is computed from the score of y."""
 
 
 class Residuals(NamedTuple):

@@ -74,7 +74,8 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted and may not.
+        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
+        # positive.
         rows = self._options.weighted_rows(X, predicted=bool(self._parts))
         return PredictedRows(
             rows.n,
@@ -92,7 +93,6 @@ class SplitConformal:
         return point_predict(self.estimator, self._model.model_input(X))
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k)."""
         rows = self._rows(X, self._predict(X))
         intervals = np.empty((len(coverages), 2, rows.n))
         for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):

@@ -118,7 +118,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return True
 
     def _is_calibrated(self) -> bool:
-        """Return whether the distribution is exact under its model or calibrated on unseen rows."""
+        """Return whether the distribution needs no recalibration."""
         return True
 
     def _is_out_of_bag(self) -> bool:

@@ -1,8 +1,8 @@
 """Columns of a table as numbers or categories, and the features of the default scale model.
 
 The default scale model needs a dense table of numbers, but X may be a data frame with strings, a sparse
-matrix, text or images. The features are the usable columns of X and the point prediction, because the size of
-errors often depends on it. Without usable columns, the point prediction is the only feature.
+matrix, text or images. The features are the usable columns of X and the point prediction. The point
+prediction is a feature, because the size of errors often depends on it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def seed_everything(estimator: Any, seed: int) -> Any:
 
 
 def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
-    """Return a clone that has the seed if its owner has a ``random_state``."""
+    """Return a clone; if the owner has a ``random_state``, the clone gets the seed."""
     cloned = clone(estimator)
     unset = [name for name, value in _random_states(cloned).items() if value is None]
     if random_state is not None and unset:

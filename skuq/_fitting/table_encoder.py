@@ -18,9 +18,9 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""Largest number of codes per column, which histogram boosting supports; rare categories have one code."""
+"""Largest number of codes per column, the limit of histogram boosting; rare categories share a code."""
 MAX_INDICATORS = 30
-"""Largest number of indicator columns per column of strings; rare categories have one column."""
+"""Largest number of indicator columns per column of strings; rare categories share a column."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 

@@ -80,7 +80,7 @@ class TrainingData:
         return self.repetitions[rows] / np.bincount(rows)[rows]
 
     def independent_rows(self, rows: IntArray) -> float:
-        """Return the number of repetitions of the distinct rows, or of groups if there are fewer groups."""
+        """Return the number of independent rows, or the number of groups if it is smaller."""
         rows = np.unique(rows)
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         n = repeated_rows(weight, len(rows))

@@ -179,7 +179,7 @@ class CalibrationDriftDisplay(AxesMixin):
         return None
 
     def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
-        """Draw the flagged periods, with one entry in the legend for all models."""
+        """Draw the flagged periods."""
         self.flagged_: Line2D | None = None
         flag = self.table["flag"].to_numpy()
         if flag.any():
@@ -254,7 +254,7 @@ def _places(index: pd.Index[Any]) -> np.ndarray:
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Label the periods; draw at most `_MOST_LABELS` labels if they are not ordered numbers or dates."""
+    """Draw the labels of the periods, at most `_MOST_LABELS` of them."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

@@ -1,4 +1,4 @@
-"""Base classes of the displays: predictions, axes and curves of several folds."""
+"""Base classes of the displays."""
 
 from __future__ import annotations
 
@@ -337,19 +337,18 @@ def label_of(name: str | None, note: str) -> str | None:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list unchanged and any other value as a list of length 1."""
     return values if isinstance(values, list) else [values]
 
 
 def one_or_list(values: list[Any]) -> Any:
-    """Return the value of a list of length 1, otherwise the list."""
+    """Return the only value of a list of length 1, and any other list unchanged."""
     return values[0] if len(values) == 1 else values
 
 
 def tables_of_folds(
     table: Callable[..., pd.DataFrame], folds: Sequence[Fold], names: Sequence[str], options: dict[str, Any]
 ) -> Any:
-    """Return a table per fold, or the table of a single fold; `names` are the keywords for the table."""
+    """Return a table per fold, or the table of a single fold."""
     given = {name: options.pop(name) for name in names if name in options}
     tables = []
     for fold in folds:

@@ -56,7 +56,7 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
 
 
 def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str) -> dict[str, Any]:
-    """Return the default keywords, updated by the user's keywords, which may be aliases."""
+    """Return the default keywords, replaced by the keywords of the user, which may be aliases."""
     if style is not None and not isinstance(style, Mapping):
         raise TypeError(f"`{name}` must be a dictionary of matplotlib keywords or None, got {style!r}.")
     from matplotlib.cbook import normalize_kwargs
@@ -94,7 +94,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw an infinite line through a point without a change of the limits of the axes."""
+    """Draw an infinite line through a point; the limits of the axes do not change."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)

@@ -329,7 +329,7 @@ def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail probability of one bin for which the band contains all bins with the probability."""
+    """Return the tail probability per bin for which the band contains all bins with the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))

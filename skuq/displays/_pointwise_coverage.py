@@ -1,4 +1,4 @@
-"""Coverage per row over repeated training sets, or per training set over the rows."""
+"""Coverage of intervals at each row, or for each training set of a simulation."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class PredictionSetDisplay(CurveMixin, Display):
         return self
 
     def _draw_claimed(self, table: pd.DataFrame, color: Any, style: Style) -> None:
-        """Draw the predicted coverage in the color of the curve, with one legend entry for all models."""
+        """Draw the predicted coverage in the color of the curve."""
         default = {"color": color, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, CLAIMED):
             default["label"] = CLAIMED

@@ -266,7 +266,6 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         color: Any,
         style: Style,
     ) -> PathCollection:
-        """Draw marks of one kind."""
         default: dict[str, Any] = {
             "s": 46.0,
             "marker": marker,
@@ -296,7 +295,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         symbol = "k" if curves[0].vary == "scale" else "b"
         for point in points:
             spot = place(point, axes)
-            # On the right of the point, the text would cross the axis.
+            # To the right of the point, the text would cross the axis.
             left = below and spot[0] > 0.3 * self.ax_.dataLim.x1
             self.ax_.annotate(
                 f"${symbol}$ = {point.parameter:.2f}",

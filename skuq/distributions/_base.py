@@ -393,7 +393,7 @@ class Distribution(RowContainer["Distribution"]):
         return out[0].T if checked.ndim == 0 else out.transpose(2, 1, 0)
 
     def _interval(self, tail: FloatArray, out: FloatArray) -> None:
-        """Write the quantiles at ``tail`` and ``1 - tail`` into the two rows of ``out``."""
+        """Write the quantiles at the levels ``tail`` and ``1 - tail`` to the two rows of ``out``."""
         out[0] = self._ppf(tail)
         out[1] = self._isf(tail)
 

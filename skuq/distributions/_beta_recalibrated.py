@@ -28,7 +28,7 @@ _SAMPLED = 2**14
 """Number of draws per block."""
 
 _HEAVY = 2.5
-"""Largest ratio of the quantiles at 1e-12 and 1e-6 of a light tail; it is 2 for an exponential tail."""
+"""Largest ratio of the quantiles at 1e-12 and 1e-6 of a light tail. The ratio of an exponential tail is 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

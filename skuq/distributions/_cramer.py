@@ -33,10 +33,10 @@ _QUADRATURE_ROWS = 512
 """Number of rows per block, so that their values fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Cost of the integral over all members, divided by the cost of one pair and the number of members."""
+"""Cost of one integral over all members, per member and relative to the cost of a pair."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Step sizes to try for the integral, and the largest distance between nodes in units of a member's scale."""
+"""Steps of the integral, and the largest distance of nodes in units of a member's scale."""
 
 _CONVERGED = 1e-6
 """Largest error estimate of the integral, in units of the scale."""
@@ -102,7 +102,7 @@ def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
 
 
 def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
-    """Return the sum of w_i w_j d_ij over all pairs of members, and over pairs with the other members."""
+    """Return the weighted sum of the distances of pairs, which include pairs with the other members."""
     total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight

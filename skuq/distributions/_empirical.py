@@ -1,4 +1,4 @@
-"""Empirical distributions given by members."""
+"""Empirical distributions of the members of an ensemble."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq.distributions._members import read_members, read_weights, root_mean_sq
 from skuq.distributions._numerics.cdf_quadrature import step_terms
 
 CACHED = 1 << 15
-"""Block size of the computations, limited by the size of the cache."""
+"""Number of values per block, so that a block fits into the cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ PRIOR_ROWS = 20.0
 """Weight of the Student t distribution, as a number of residuals."""
 
 _PARAMETERS = 3
-"""Number of fitted parameters of the scale: level, slope, and decrease with the number of rows."""
+"""Number of fitted parameters: the intercept, the slope, and the dependence on the number of rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """Candidates for the degrees of freedom, from a heavy tail with a finite variance to a nearly normal tail."""
@@ -57,12 +57,12 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
 
 
 def predictive_df(n: float) -> float:
-    """Return the degrees of freedom for n residuals, which are at least 3 so that the variance is finite."""
+    """Return the degrees of freedom for n residuals, at least 3, so that the variance is finite."""
     return max(n - _PARAMETERS, 3.0)
 
 
 def prior_share(n: float) -> float:
-    """Return the share of the Student t distribution in the average with the distribution of n residuals."""
+    """Return the weight of the Student t distribution in the average for n residuals."""
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 

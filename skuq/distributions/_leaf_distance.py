@@ -24,20 +24,20 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
 _FAR = 1e25
-"""If a distribution is wider than another by this factor, the other is numerically a point mass."""
+"""A distribution is treated as a point mass if another distribution is wider by this factor."""
 
 _BLOCK = 2**14
 """Block size for CRPS values, so that a block fits into the cache."""
 
 _WIDER = 2.0
-"""Largest ratio of the scales for which a quadrature rule is not refined."""
+"""A quadrature rule is refined if the ratio of the scales is larger than this number."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
 """Allowed numbers of parts per cell of a rule, each mapped to the next smaller number."""
 
 _LONG_TAIL = 8.0
-"""Largest length of a tail, in units of the other distribution's scale, for which its rule is not refined."""
+"""The rule of a tail is refined if the tail is longer than this, in units of the other scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def _expect(
     expected: Callable[[IntArray], FloatArray],
     rows: IntArray,
 ) -> FloatArray:
-    """Return the distances of the given rows: expectations of one CRPS over the other distribution."""
+    """Return the distances of the given rows, as expectations of a CRPS over the other distribution."""
     distance = np.zeros(len(over))
     is_near = extent[rows] < _FAR * integrand.scale[rows]  # The scale may be 0.
     near, far = rows[is_near], rows[~is_near]

@@ -169,7 +169,6 @@ class LevelMap:
         return {}
 
     def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
-        """Return the cached result for ``key``, or compute it; the result must depend only on map and key."""
         entry: tuple[Any, Result] | None = self._latest.get(what)
         if entry is None or entry[0] != key:
             entry = self._latest[what] = (key, compute())

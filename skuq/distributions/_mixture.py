@@ -145,7 +145,7 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         center = self.mean()
-        # This is the law of total variance, E var + var E, as a mean of squares.
+        # This is the law of total variance, the mean variance plus the variance of the means.
         spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 

@@ -63,7 +63,7 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
 def spread_atoms(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return row number, normal score and weight of the points that represent each row."""
+    """Return the row number, normal score and weight of the points that represent the rows."""
     repeats = np.ones(len(lower)) if weight is None else weight
     row, atom = np.arange(len(lower)), lower < upper
     return (

@@ -135,7 +135,7 @@ class Quantiles(Distribution):
     def _segment(
         self, y: FloatArray
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return whether y is below or above all quantiles, and the ends and levels of its segment."""
+        """Return whether y is below or above all quantiles, and its segment between two quantiles."""
         k = self.levels.size
         # The last of several equal quantiles is used, so that the cdf is continuous from the right.
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
@@ -153,7 +153,7 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
-        """Return the stored level of y or the mean of its two neighbors, or None if a level is not stored."""
+        """Return the mean of the stored levels below and at y, or None if a level is not stored."""
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():
             return None

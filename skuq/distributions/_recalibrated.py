@@ -191,7 +191,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """One-row distribution of the common shape, cached because its moments are integrals, or None."""
+        """One-row distribution of the common shape, or None; its moments are computed only once."""
         form = self.base._standard_form()
         if form is None:
             return None

@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 
 _MOST_ATOMS = 300
-"""Largest number of atoms of a step cdf whose integral is a sum over its atoms."""
+"""If a step cdf has at most this number of atoms, its integral is a sum."""
 
 
 def is_frozen_scipy(value: Any) -> bool:

@@ -5,7 +5,7 @@ Then
 
     E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G.
 
-To compute the distance, a quadrature rule only needs to integrate c, which has a continuous derivative.
+The distance is therefore the expectation of c, which has a continuous derivative.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Shape:
         return np.asarray(total)
 
     def nodes(self, refined: int | None) -> Rule:
-        """Return the members as nodes if ``refined`` is None, otherwise the nodes of a rule."""
+        """Return the nodes of the rule, which are the members if ``refined`` is None."""
         if refined is not None:
             return self.rule(refined)
         if self.members is None:
@@ -118,7 +118,7 @@ class Shape:
         return self.members
 
     def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
-        """Return 1/2 E|Z - Z'|, by the rule if the errors of the rule then cancel in the distance."""
+        """Return 1/2 E|Z - Z'|, computed by the rule if its errors cancel in the distance."""
         nodes, weights = self.nodes(refined)
         light = max(-nodes[0], nodes[-1]) < _LIGHT
         if refined is None or (light and integrand is not self):

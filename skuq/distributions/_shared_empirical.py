@@ -108,7 +108,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """Last term of the CRPS, in units of the scale, for y above 0, 1, ..., k members."""
+        """Last term of the CRPS divided by the scale, for y above 0, 1, ..., k members."""
         deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])

@@ -143,7 +143,7 @@ class Supported(Distribution):
         finite, inside = self._finite_part(), self._inside(y)
         if finite is not self:
             return finite._crps(y)
-        # The integrals in one tail are small, so their difference has little cancellation.
+        # Integrals over a tail are small, so their difference has little cancellation.
         low, at, high = (self.base._squared_integrals(x) for x in (self.lower, inside, self.upper))
         if low is None or at is None or high is None:
             return value_crps(self._integrable, y)

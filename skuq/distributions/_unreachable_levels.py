@@ -19,7 +19,7 @@ LevelKind = Literal["level", "row", "coverage", "set"]
 
 @dataclass(frozen=True)
 class UnreachableLevel:
-    """A level without a finite quantile, and the weight of calibration rows that would make it finite."""
+    """A level whose quantile is infinite, and the weight of calibration rows for a finite quantile."""
 
     needed: float
     message: str
@@ -32,7 +32,7 @@ def unreachable_level(
     calibration_weight: float,
     test_weight: float,
 ) -> UnreachableLevel | None:
-    """Return the most extreme level without a finite quantile, with the rows that it requires, or None."""
+    """Return the most extreme level whose quantile is infinite, or None."""
     unreached = ~has_rank(score_levels, calibration_weight, test_weight)
     if not unreached.any():
         return None

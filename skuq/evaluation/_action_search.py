@@ -1,4 +1,4 @@
-"""Minimization of one function of one number per row."""
+"""Minimization of a function of one number for each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage at each row estimated by a classifier, and its error with a standard error."""
+"""Estimate of the coverage at each row by a classifier, and the conditional coverage error."""
 
 from __future__ import annotations
 

@@ -319,8 +319,8 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
         extreme += np.abs(own @ signs(ranks[:, order]).T) >= np.abs(concordance)
         n_orders += 1
     p_value = extreme / n_orders if exact else (1 + extreme) / (1 + n_orders)
-    # The p-value of a pair depends slightly on which metric is permuted. The upper half of the matrix is used
-    # for both halves.
+    # The p-value of a pair depends slightly on which metric is permuted. Both halves of the matrix get the
+    # values of the upper half.
     upper = np.triu(p_value)
     # One root of the product, instead of a product of roots, makes the tau of equal orders exactly 1.
     tau = concordance / np.sqrt(np.outer(untied, untied))

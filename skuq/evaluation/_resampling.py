@@ -47,7 +47,7 @@ BLOCK = 2**21
 """Largest number of entries in a matrix of weights (16 MB)."""
 
 MOST_UNITS = 50_000
-"""Up to this number of rows, single rows are drawn. If there are more rows, random groups of rows are drawn.
+"""Largest number of rows for which single rows are drawn. For more rows, random groups of rows are drawn.
 
 The groups cause a relative error of the variance of about sqrt(2 / number of groups), which is below 1 %. For
 comparison, 1000 resamples cause a relative error of 4 %.
@@ -160,12 +160,12 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each of c cells if the columns are indicators of cells, otherwise None."""
+        """Share of the rows in each cell if the columns are indicators of cells, otherwise None."""
         columns, weight = self.columns, self.rows.repetitions
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
         share = np.asarray(weight @ columns)
-        # The division makes the shares add up to 1 in spite of rounding.
+        # The division makes the shares add up to 1, even after rounding.
         return np.asarray(share / share.sum())
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
@@ -269,7 +269,7 @@ def _check_takes_weights(metric: Any) -> None:
 
 
 def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:
-    """Return the options, with the selected rows of each option that is a forecast of n rows."""
+    """Return the options, in which each forecast of n rows is replaced by its selected rows."""
     options = dict(options)
     for name, value in options.items():
         dist = as_distribution(value) if name == "reference" and _is_forecast(value) else value
@@ -344,7 +344,7 @@ def values_of_weights(
     group: IntArray | None = None,
     on_chunk: Callable[[int], None] | None = None,
 ) -> list[FloatArray]:
-    """Return the metrics for weights of rows or groups, which come in blocks of shape (b, n)."""
+    """Return the metrics for blocks of weights of rows or groups, each of shape (b, n)."""
     values: list[list[Any]] = [[] for _ in evaluations]
     by_means = []
     in_order: list[tuple[WeightFunction, list[Any]]] = []
@@ -413,7 +413,7 @@ def block_sizes(total: int, n: int) -> Iterator[int]:
 
 
 def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
-    """Return the acceleration from the values of the metric without each block of rows."""
+    """Return the acceleration from the values of the metric without each row or block."""
     if not np.isfinite(values).all():
         return 0.0
     influence = (weight @ values) / weight.sum() - values

@@ -212,7 +212,7 @@ def interval_of_draws(
 
 
 def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: FloatArray) -> FloatArray:
-    """Return the levels of the BCa quantiles; resamples equal to the value count half."""
+    """Return the levels of the BCa quantiles."""
     tie = np.abs(draws - value) <= TIE * abs(value) if np.isfinite(value) else draws == value
     below = (np.count_nonzero((draws < value) & ~tie) + 0.5 * np.count_nonzero(tie)) / draws.size
     z0 = float(np.clip(ndtri(below), -MAX_BIAS, MAX_BIAS))

@@ -21,7 +21,7 @@ MOST_ROWS = 10**9
 """Number of rows from which numpy cannot draw from the multivariate hypergeometric distribution."""
 
 ROWS_PER_COUNT = 50
-"""numpy's method "count" is faster than "marginals" up to this number of rows per count."""
+"""Largest number of rows per count for which numpy's method "count" is faster than "marginals"."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -253,7 +253,7 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Count the rows that each of k levels is the first to cover, then the rows that no level covers."""
+    """Return the number of rows whose first covering level is each level, then the rows without one."""
     # The running sums are rounded, not the counts, so that the counts add up to the rounded total.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
@@ -265,8 +265,8 @@ def draw_counts(
     """Draw random groups of rows and return their counts per level, shape (trials, groups, k + 1)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # Both methods are exact. The time of "count" grows with the number of rows, the time of "marginals" with
-    # the number of counts.
+    # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of
+    # "marginals" to the number of counts.
     method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
     flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))
@@ -274,7 +274,7 @@ def draw_counts(
 
 def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
     """Return the calibration error of each group from its counts, whose last axis has length k + 1."""
-    inside = np.cumsum(counts, axis=-1)  # the last entry is the total
+    inside = np.cumsum(counts, axis=-1)  # The last entry is the total.
     return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
 
 

@@ -190,7 +190,7 @@ def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArr
 
 
 def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
-    """Return the mean absolute deviation of a binomial share, averaged over the levels."""
+    """Return the expected error of a calibrated forecast with a density."""
     grid = level_grid(levels, closed=True)
     return float(np.mean(np.sqrt(2 / np.pi * grid * (1 - grid) / n)))
 

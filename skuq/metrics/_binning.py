@@ -23,7 +23,7 @@ SAME = 1e-9
 """Keys with a smaller relative difference count as equal, because the difference may be a rounding error."""
 
 _STEP = 1 << 10
-"""Distance in rows between two stored cumulative weights."""
+"""Number of rows between two stored cumulative weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Bins:
 
     @property
     def shared(self) -> list[tuple[Any, int, float]]:
-        """Return the parts of which only a fraction belongs to the bin."""
+        """Return the parts whose rows belong only partly to the bin."""
         return [part for part in self.parts if part[2] < 1]
 
     def totals(self) -> FloatArray:
@@ -66,7 +66,6 @@ class Bins:
         return total[:, :-1]
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        """Return the weight of the rows with each value of ``place`` in each bin, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
         for rows in self._blocks():
@@ -102,7 +101,6 @@ def _count(rows: slice | IntArray) -> int:
 
 
 def _pieces(rows: Any) -> list[Any]:
-    """Split a slice into pieces that fit into the cache; return an array of rows unchanged."""
     if not isinstance(rows, slice):
         return [rows]
     return [slice(first, min(first + BLOCK, rows.stop)) for first in range(rows.start, rows.stop, BLOCK)]
@@ -153,7 +151,8 @@ class Binning:
         key, n_bins = self._ordered, self.n_bins
         ends = None if weight is None else CumulativeWeight(weight[self._order])
         total = float(key.size) if ends is None else ends.before(key.size)
-        # Rows before `done` already have a bin. Rows from `done` to the next edge belong to bin `place`.
+        # Rows before `done` already have a bin. Rows from `done` to the next edge belong to bin `place`, the
+        # current bin.
         edges = total * (np.arange(n_bins + 1) / n_bins)
         parts: list[tuple[slice, int, float]] = []
         key_edges, done, place = [key[0]], 0, 0
@@ -213,7 +212,7 @@ class CumulativeWeight:
         return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
 
     def row_at(self, edge: float) -> int:
-        """Return the row at which the cumulative weight exceeds ``edge``."""
+        """Return the first row whose cumulative weight is larger than ``edge``."""
         block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
         ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
         return block * _STEP + int(np.searchsorted(ends, edge, side="right"))

@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the area between the diagonal and the step function of the levels, as a function of weights."""
+    """Return the area between the diagonal and a curve with steps at ``entry``, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -70,7 +70,6 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the area from sorted levels, the share of each level and the sum of the shares before it."""
     gap = rising - before
     area = float(gap @ np.abs(gap))
     gap -= step
@@ -78,7 +77,7 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the area as a function of weights if the covered share of some targets rises linearly."""
+    """Return the area for targets whose covered share rises linearly, as a function of weights."""
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))

@@ -1,4 +1,4 @@
-"""Average calibration scores CalS and ECPE."""
+"""The calibration score (CalS) and the expected coverage probability error (ECPE)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "
 
 @dataclass(frozen=True)
 class CheckedClasses:
-    """Checked rows with positive weight; ``codes`` are the columns of their targets, or -1."""
+    """Checked rows with positive weight; ``codes`` are the codes of their targets."""
 
     codes: IntArray
     forecast: ClassForecast
@@ -133,7 +133,7 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the type of the labels in words, for a comparison, as pandas does not match different types."""
+    """Return the type of the labels in words, because pandas does not match labels of different types."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"
     return _KINDS.get(labels.dtype.kind, "objects")

@@ -1,4 +1,4 @@
-"""Conditional coverage error: the excess risk of the nominal coverage over an estimated coverage."""
+"""Conditional coverage error: loss of the nominal coverage minus loss of an estimated coverage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NORMS = ("l2", "l1")
 
 
 class CoverageRisk(NamedTuple):
-    """Estimated coverage of the rows with positive weight, and the excess risks above and below nominal."""
+    """Estimated coverage of the rows with positive weight, and both parts of the error."""
 
     estimated: FloatArray
     over: FloatArray

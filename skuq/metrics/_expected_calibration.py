@@ -20,7 +20,7 @@ NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of a class (None: the most probable class) and whether the class is observed."""
+    """Return the probability of a class, or of the most probable class, and whether it is observed."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
     # Because of rounding, a probability may be slightly larger than 1.
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Group calibration: predicted and observed error size in groups of rows with similar uncertainty."""
+"""Group calibration: errors and predicted standard deviations in groups of rows with similar uncertainty."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RowGroups(NamedTuple):
 
 
 def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-    """Return the `Merging` of a metric of standard deviations and errors, with one row per group."""
+    """Return the `Merging` of a metric that needs only the sums of each group of rows."""
 
     def value(groups: RowGroups, **options: Any) -> float:
         dist = Normal(np.zeros_like(groups.std), groups.std)
@@ -67,7 +67,7 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
-    """Return the expected ENCE of calibrated Gaussian forecasts, or NaN for bins without a formula."""
+    """Return the expected ENCE of a calibrated Gaussian forecast, or NaN if no formula is known."""
     return float(np.sqrt(n_bins / (np.pi * n))) if strategy == "quantile" else np.nan
 
 
@@ -303,7 +303,6 @@ class Squares:
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the variance and the squared error of some rows; a square that overflows is infinite."""
         with np.errstate(over="ignore"):
             return np.square(self.std[rows]), np.square(self.error[rows])
 
@@ -319,7 +318,7 @@ class Squares:
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return the means of both columns in the square of the larger unit, and this unit."""
+        """Return the means of variances and squared errors in one common unit, and this unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

@@ -21,7 +21,7 @@ NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""The search for the range first looks at this number of smallest and of largest targets."""
+"""The search for the range begins with this number of smallest and of largest targets."""
 
 
 def check_width(

@@ -1,7 +1,7 @@
-"""Kernels that several families of metrics share.
+"""Functions that several families of metrics share.
 
-The kernels use the position of the target in its distribution: the PIT u = F(y), or z = (y - loc) / scale for
-a location-scale family. Comparing z with standard quantiles needs no cdf.
+They use the PIT of the target, u = F(y), or the standardized target z = (y - loc) / scale of a location-scale
+family. A comparison of z with standard quantiles needs no cdf.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 1 << 15
 """Number of rows per block. The intermediate results of a block fit into the processor's cache."""
 
 MOST_LEVELS = 10**6
-"""Largest number of equidistant levels."""
+"""Largest number of equally spaced levels."""
 
 FEW = 16
 """Up to this number of thresholds, it is fastest to compare all values with each threshold."""
@@ -99,8 +99,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
             position = (values - low) * factor
         return np.asarray(np.clip(position, 0, CELLS - 1, out=position).astype(np.intp))
 
-    # Rounding is monotone, so all thresholds in earlier cells are below the value, and all in later cells
-    # above.
+    # Thresholds in earlier cells are below the value, and thresholds in later cells are above the value.
     occupied = cell_of(thresholds)
     if (np.diff(occupied) == 0).any():  # With two thresholds in one cell, one comparison is not enough.
         return None

@@ -28,7 +28,7 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Share of each row whose coverage rises linearly from level ``start`` to level ``stop``; shapes (n,)."""
+    """Shares of rows; each is covered linearly more between the levels ``start`` and ``stop``."""
 
     start: FloatArray
     stop: FloatArray
@@ -61,7 +61,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
-    """Return the index of the lowest level that covers each target, or k; the levels increase."""
+    """Return the index of the lowest level that covers each target, or k if no level covers it."""
     check_option(kind, "kind", KINDS)
     form = location_scale(dist)
     if kind == "quantile":
@@ -78,14 +78,14 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
         lower, upper = central_bounds(form[2], levels)
         if np.array_equal(lower, -upper):  # For symmetric intervals, one comparison with |z| is enough.
             return count_below(upper, np.abs(place, out=place), "left")
-    # Lower bounds decrease with the level, so they are reversed. An interval covers the target if both bounds
-    # do, which begins at the larger of the two levels.
+    # Lower bounds decrease with the level, so they are reversed. An interval covers the target if the level
+    # is high enough for both bounds.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
 
 def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> FloatArray:
-    """Return the PIT of each row, or a cheaper value in the same segment between two levels."""
+    """Return the PIT of each row, or a faster approximation between the same two levels."""
     place = dist._cdf_between(y, levels) if isinstance(dist, Quantiles) else None
     return dist.cdf(y) if place is None else place
 
@@ -102,7 +102,7 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return the part of each row that each level is the first to cover, sparse of shape (n, k + 1)."""
+    """Return the share of each row whose first covering level is each level, sparse, shape (n, k + 1)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
         return sparse.csr_array(
@@ -112,7 +112,6 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
 
 
 def _entry_rows(part: Entry, levels: FloatArray) -> Any:
-    """Return the part of each entry whose first covering level is each level, shape (n, k + 1)."""
     # Only the levels from `start` to `stop` are stored, because the parts of all other levels are 0.
     n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
     first = np.searchsorted(levels, part.start - ROUNDING)
@@ -142,7 +141,7 @@ def observed_proportions(
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the calibration curve of sorted uniform numbers, which replace the PIT of the targets."""
+    """Return the calibration curve of sorted uniform numbers in place of the PIT values."""
     return np.searchsorted(entry, levels, side="right") / entry.size
 
 

@@ -223,7 +223,7 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
 
 
 def _calls_of(spec: MetricSpec) -> list[str]:
-    """Return the calls of `make_scorer` to suggest for a metric with required options."""
+    """Return calls of `make_scorer` that an error suggests for a metric with required options."""
     always = [f"{option}=..." for option in spec.required_options]
     choices = [[*always, f"{option}=..."] for option in spec.one_of or spec.any_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]

@@ -1,8 +1,9 @@
-"""Murphy diagrams: elementary scores, whose mixtures are the consistent scores.
+"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
-y. A row is active at the thresholds in this interval. A sum over the active rows is a sum over the rows whose
-interval has begun, minus a sum over the rows whose interval has ended. Both are prefix sums of sorted rows.
+y. A row is active at the thresholds in this interval. The sum over all active rows is the difference of two
+sums: over the rows whose interval has begun, and over the rows whose interval has ended. Both sums are prefix
+sums of sorted rows.
 """
 
 from __future__ import annotations
@@ -226,8 +227,7 @@ class _Rows:
         if other is None:
             return first, second
         other_first, other_second = self._moments(*self._ends(other), other)
-        # If both scores are positive, the threshold lies between the target and the nearer forecast, and they
-        # are equal.
+        # If both scores are positive, they are equal.
         (start, stop), (other_start, other_stop) = self._ends(x), self._ends(other)
         both = self._moments(np.maximum(start, other_start), np.minimum(stop, other_stop), x)[1]
         return first - other_first, second + other_second - 2 * both
@@ -236,7 +236,7 @@ class _Rows:
         return np.minimum(x, self.target), np.maximum(x, self.target)
 
     def _moments(self, start: FloatArray, stop: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of the scores and of their squares; rows are active on [start, stop)."""
+        """Return the mean of the scores and of their squares."""
         constant, slope = self.point.line(self.target < x, self.y)
         products = constant, slope, constant**2, constant * slope, slope**2
         total = self._sums_of_active(start, stop)

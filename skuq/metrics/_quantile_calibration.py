@@ -52,7 +52,7 @@ def qce_of_weights(
 
 
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24)."""
+    """Return the mean gap between the coverage in a bin and the level, over levels and rows (eq. 24)."""
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
 

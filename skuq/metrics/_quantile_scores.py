@@ -120,7 +120,7 @@ def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
 def pinball_by_level(
     y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the mean pinball loss at each level, shape (k,), without an n-by-k array."""
+    """Return the mean pinball loss at each level, shape (k,), in O(n) memory."""
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
     form = location_scale(dist) if levels.size > 1 else None
     if form is None:

@@ -87,7 +87,7 @@ class ClassScorer(MetricScorer):
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
-    """Return a prediction from the cache that scikit-learn creates for one call with several metrics."""
+    """Return a prediction from scikit-learn's cache of one call with several metrics."""
     bound = getattr(method_caller, "args", ())
     cache = bound[0] if bound and isinstance(bound[0], dict) else {}
     if key not in cache:

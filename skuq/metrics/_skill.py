@@ -155,7 +155,7 @@ def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
 
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
-    """Return the CRPS at each target of the empirical distribution of the members."""
+    """Return the CRPS of the empirical distribution of the members at each target."""
     center = float(np.median(members))
     x = np.sort(members) - center
     target, m = y - center, x.size

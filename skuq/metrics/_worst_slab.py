@@ -1,4 +1,4 @@
-"""Worst-slab coverage: coverage between two parallel planes, searched and evaluated on different rows."""
+"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 
 ROUNDING = 1e-9
-"""A share counts as reached if it is missed by at most this relative rounding error."""
+"""Relative tolerance with which a share of the weight is reached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def split_search(
 def distinct_rows(
     X: FloatArray, inside: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct rows of X, the covered weight of each and its total weight."""
+    """Return the distinct rows of X, with the covered and the total weight of each."""
     distinct, index = np.unique(X, axis=0, return_inverse=True)
     covered, total = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
     return distinct, covered.astype(np.float64), total.astype(np.float64)
@@ -104,7 +104,7 @@ def worst_slab(
 def draw_directions(
     X: FloatArray, weight: FloatArray, n_directions: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return random directions, uniform on the sphere of the standardized columns, shape (k, d)."""
+    """Return random directions with a uniform distribution for standardized columns, shape (k, d)."""
     if X.shape[1] == 1:
         return np.ones((1, 1))
     scale = np.array([standard_deviation(column, weight) for column in X.T])

@@ -23,7 +23,7 @@ _BETS = np.stack([_A - 1, _B - 1, -betaln(_A, _B)])
 
 
 class BetaBets:
-    """Mixture of beta densities as bets against uniform levels, such as PIT values or conformal p-values.
+    """Bets against uniform levels, such as PIT values or conformal p-values, with beta densities.
 
     If each level is uniform given all previous levels, the wealth is a martingale with mean 1. A bet on a
     level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets begin again with a
@@ -43,7 +43,7 @@ class BetaBets:
         return np.concatenate([self._bet(part) for part in parts if len(part)])
 
     def _bet(self, log_levels: FloatArray) -> FloatArray:
-        """Bet on rows, of which only the first may be a new start."""
+        """Bet on rows; new bets may begin only at the first row."""
         start = self.n_rows // SPACING
         future = _stakes_after(start + 1)
         if self.n_rows % SPACING == 0:

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 def child_of(estimator: Any) -> Any:
     """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""
-    # `or` would be wrong, because an unfitted forest has length 0 and is therefore false.
+    # `or` cannot be used, because an unfitted forest has length 0 and is therefore false.
     child = getattr(estimator, "estimator", None)
     return getattr(estimator, "regressor", None) if child is None else child
 
@@ -22,7 +22,7 @@ def last_step(estimator: Any) -> Any:
 
 
 def iter_wrapped(estimator: Any) -> Iterator[Any]:
-    """Yield the estimator, then the last step of a Pipeline or the wrapped estimator, and so on."""
+    """Yield the estimator and all inner estimators, from the outermost to the innermost."""
     while hasattr(estimator, "fit"):
         yield estimator
         if not isinstance(estimator, Pipeline):

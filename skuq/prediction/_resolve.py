@@ -179,7 +179,7 @@ def check_supports_dist(estimator: Any) -> None:
 
 
 def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the innermost estimators, fitted or not, whose distributions determine the distribution."""
+    """Return the innermost estimators, fitted or not, from which the distribution is computed."""
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
         return [estimator]

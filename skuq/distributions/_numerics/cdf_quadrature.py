@@ -33,7 +33,7 @@ UNIFORM = Polynomial([1.0])
 """Weight of the levels in the CRPS."""
 
 MOST_BREAKS = 64
-"""Largest number of breaks, because each break requires five evaluations of the cdf of all rows."""
+"""Largest number of breaks, each of which requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):

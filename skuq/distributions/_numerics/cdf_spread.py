@@ -19,7 +19,7 @@ from skuq._typing import FloatArray
 from skuq.distributions._numerics.hermite_table import EDGES
 
 _CHUNK, _LAST = 16, 64.0
-"""Number of nodes per block, and the largest u."""
+"""Number of nodes per block, and the largest value of u."""
 _NEGLIGIBLE = 1e-13
 
 
@@ -49,7 +49,7 @@ def cdf_spread(
 
 
 def relative_spacing(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the largest distance of two nodes at a member, in units of its scale and for a step of 1."""
+    """Return the largest distance of neighboring nodes, in units of a member's scale and for a step of 1."""
     center, unit = _grid(loc, scale, weights)
     return np.asarray((np.hypot(loc - center[:, np.newaxis], unit[:, np.newaxis]) / scale).max(axis=1))
 

@@ -90,7 +90,6 @@ class CrpsTable:
         self.mean_difference = 2 * float(half @ ((below * above) @ _WEIGHTS))
 
     def __call__(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS at y."""
         crps = np.empty(y.shape)
         for start in range(0, y.size, _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -121,7 +120,7 @@ class CrpsTable:
         return np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
 
     def _antiderivative(self, piece: IntArray, place: FloatArray) -> FloatArray:
-        """Return the integral from the middle of each piece, in units of half its width."""
+        """Return the integral of the CRPS from the middle of a piece, in units of half its width."""
         total: FloatArray = np.zeros(place.shape)
         for degree in range(len(self._powers) - 1, -1, -1):
             total += self._powers[degree][piece] / (degree + 1)

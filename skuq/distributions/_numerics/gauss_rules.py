@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 
 
 def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
-    """Return the Gauss rules of the cells of a discrete measure with positive weights, concatenated."""
+    """Return the concatenated Gauss rules of all cells of a discrete distribution."""
     starts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
     rules = [
         _gauss(part, weight)
@@ -76,7 +76,7 @@ def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
-    """Return the normal scores of the edges of cells that are narrow in scores and in values."""
+    """Return the edges, as normal scores, of cells that are narrow in scores and in values."""
     edges = _divided(_SCORE_EDGES, refined)
     at = values(edges)
     place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)

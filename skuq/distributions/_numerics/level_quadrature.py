@@ -62,7 +62,7 @@ INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 class Grid:
     """Panels over (0, 1) in ascending order, with their nodes; a node in the upper tail is q = 1 - u."""
 
-    low: FloatArray  # Position of the lower end of each panel; larger than `high` in the upper tail.
+    low: FloatArray  # Position of the lower end of each panel, which is larger than `high` in the upper tail.
     high: FloatArray
     tail: BoolArray  # Whether each panel is in a tail.
     upper: BoolArray  # Whether each panel is in the upper tail.
@@ -109,7 +109,6 @@ def make_grid(breaks: FloatArray) -> Grid:
 def _place(
     start: FloatArray, stop: FloatArray, tail: BoolArray, node: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the positions of nodes of (0, 1) and their derivatives."""
     geometric = start * (stop / start) ** node
     at = np.where(tail, geometric, start + (stop - start) * node)
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)

@@ -81,7 +81,7 @@ class PiecewiseCdf:
 
 
 class _Tail(NamedTuple):
-    """Exponentials on cells: the larger value, the width in decay lengths, and the end with this value."""
+    """Exponential on each cell: its larger end value, the width in decay lengths, and the larger end."""
 
     value: FloatArray
     rate: FloatArray

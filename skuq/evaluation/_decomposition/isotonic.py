@@ -42,10 +42,11 @@ def isotonic_quantile_ranks(
 ) -> IntArray:
     """Return the rank of the target that is the isotonic quantile at each row.
 
-    The function narrows a range of possible ranks for each row, and halves all ranges in each round.
-    Consecutive rows with the same range form a segment. The middle of the range splits the segment into rows
-    with smaller and rows with larger quantiles. The best split maximizes the sum of 1{rank <= middle} - level
-    over the first rows.
+    Each row has a range of possible ranks, which is halved in each round. Consecutive rows with the same
+    range form a
+    segment. The middle of the range divides the segment into rows with smaller and rows with larger
+    quantiles. The
+    best division maximizes the sum of 1{rank <= middle} - level over the first rows.
     """
     sections, n = rank.shape
     size = sections * n
@@ -74,7 +75,7 @@ def isotonic_quantile_ranks(
 
 
 def _best_cuts(total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix of each segment with the largest sum; a prefix does not divide ties."""
+    """Return the end of the prefix with the largest sum in each segment; ties are not divided."""
     sums = total[1:] if closed is None else np.where(closed, total[1:], -np.inf)
     best = np.maximum.reduceat(sums, starts)
     reached = np.flatnonzero(sums == np.repeat(best, lengths))

@@ -66,7 +66,7 @@ class Sections(ABC):
         return found.reshape(targets.repetitions, len(self.index), 3)
 
     def recalibrated(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the isotonic fit of a single section in increasing order of its forecasts, shape (r, n)."""
+        """Return the isotonic fit of a single section, sorted by forecast, shape (r, n)."""
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions, self.n))
         for pairs, rows in self._blocks(targets):
@@ -74,7 +74,7 @@ class Sections(ABC):
         return found
 
     def _blocks(self, targets: Targets) -> Iterator[tuple[slice, OrderedRows]]:
-        """Yield blocks of pairs of a repetition and a section."""
+        """Yield blocks of rows; each pair of a repetition and a section is one row of the arrays."""
         k, size = len(self.index), max(BLOCK // self.n, 1)
         for start in range(0, targets.repetitions * k, size):
             pair = np.arange(start, min(start + size, targets.repetitions * k))
@@ -119,7 +119,7 @@ class Targets:
 
 
 class OrderedRows:
-    """Rows of b pairs of a repetition and a section in the order of the forecasts; arrays of shape (b, n)."""
+    """Values for b pairs of a repetition and a section, sorted by forecast, shape (b, n)."""
 
     def __init__(self, sections: Sections, targets: Targets, draw: IntArray, section: IntArray) -> None:
         self.targets, self.section, self.draw = targets, section, draw

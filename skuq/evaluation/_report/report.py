@@ -276,7 +276,7 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    """Return the options by abbreviation, from options by any name of the metrics."""
+    """Return the options by abbreviation; the keys may be any names of the metrics."""
     settings: dict[str, dict[str, Any]] = {}
     for name, given in check_mapping(options, "options").items():
         spec = require_spec(name)
@@ -412,7 +412,7 @@ def _simulate(
 
 
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
-    """Return the record with its optimum; sets that are formed from probabilities have none."""
+    """Return the record, without its optimum if the sets are formed from probabilities."""
     if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
         return replace(spec, optimum=spec.optimum_of_sets)
     return spec

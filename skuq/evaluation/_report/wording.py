@@ -30,7 +30,7 @@ class RowFormat:
 
     @classmethod
     def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
-        """Return the format with three digits of the largest number and at least one digit of each value."""
+        """Return the format that shows at least three digits of the largest number."""
         unit = 100.0 if percent else 1.0
         main = [abs(unit * value) for value in values if math.isfinite(value)]
         largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
@@ -63,7 +63,7 @@ class RowFormat:
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals that show the given number of digits, negative for large numbers."""
+    """Return the number of decimals for the given number of digits, negative for large numbers."""
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
 
 
@@ -93,7 +93,7 @@ class Result:
 
     @property
     def is_calibration_error(self) -> bool:
-        """Return whether the metric of a calibrated forecast approaches its minimum 0 for unlimited data."""
+        """Return whether the metric of a calibrated forecast is 0 for unlimited data."""
         spec = self.spec
         return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
 
@@ -210,7 +210,7 @@ def _half_width(share: float, n: float, confidence: float) -> float:
 
 
 def _half_width_of(variance: float, n: float, confidence: float) -> float:
-    """Return the half width of the range of a binomial share; 0.5 / n is the continuity correction."""
+    """Return the half width of the range of a binomial share, with continuity correction."""
     return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
 
 

@@ -25,7 +25,7 @@ def check_range(values: object, name: str) -> Range | None:
 def area(
     x: FloatArray, y: FloatArray, *, step: bool, rule: str, x_range: Range | None, y_range: Range | None
 ) -> float:
-    """Return the area under the part of the curve in the ranges; `step` makes the curve a step function."""
+    """Return the area under the part of the curve in the ranges."""
     if rule == "uq360":
         if x_range is None and y_range is None and x.size < 2:
             return 0.0  # UQ360 returns 0 too.
@@ -68,7 +68,7 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
 
 
 def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
-    """Return the first x with y not above the level, or, if `closed`, the last x with y not below it."""
+    """Return the first x at which y is at most the level, or, if `closed`, the last x with y at the level."""
     position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:
         return float(x[0])

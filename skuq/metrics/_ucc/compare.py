@@ -124,7 +124,7 @@ def compare_characteristics_curves(
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
-    """Return all distinct miss rates at which a curve has a step, and the ends 1 and 0, in falling order."""
+    """Return the miss rates at which a curve has a step, and the ends 1 and 0, in decreasing order."""
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
 

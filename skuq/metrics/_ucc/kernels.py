@@ -20,7 +20,7 @@ BLOCK = 2**13
 
 
 class Path(NamedTuple):
-    """Corners of the curve; between corners, only the miss rate is constant and the others are linear."""
+    """Corners of the curve, between which the miss rate is constant and other coordinates are linear."""
 
     parameter: FloatArray
     bandwidth: FloatArray
@@ -47,7 +47,7 @@ def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: Float
 def scale_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by multiplying all bands by k >= 0."""
+    """Return the curve of all bands multiplied by k, for k >= 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
@@ -78,7 +78,7 @@ def _trace(
     """Return the curve at 0 and at the sorted scales, including ties, from running sums."""
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
-    # At k = 0 every row is missed by its whole error.
+    # At k = 0, every row is missed, and the distance is its error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
     sums = np.zeros(3)  # Sums of error, active band and weight over the previous blocks.
     for start in range(0, m, BLOCK):
@@ -122,7 +122,7 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by adding b to all bands; a negative sum becomes 0."""
+    """Return the curve of all bands plus b, in which negative sums are replaced by 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
@@ -161,7 +161,7 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 def _turns(
     error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the biases from which the inactive bound is nearer to the target, their bands and weights."""
+    """Return the biases at which the inactive bound becomes the nearer bound, and the bands of these rows."""
     if lower is upper:
         return _NO_TURNS
     other = np.where(error >= 0, lower, upper)
@@ -171,7 +171,7 @@ def _turns(
 
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
-    """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+."""
+    """Return the weighted sum of the hinge functions (t - place)_+, or their mean without slopes."""
     if slopes is None:
         ordered = np.sort(places)
         index = np.searchsorted(ordered, t, side="right")

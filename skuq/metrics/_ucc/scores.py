@@ -59,7 +59,7 @@ def check_gain(*, denominator: str = "constant", **options: Any) -> None:
 
 
 def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return the band and the critical scale of each row, or None if the area is not a product of means."""
+    """Return the band and critical scale of each row, or None if the area is not a product of their means."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)

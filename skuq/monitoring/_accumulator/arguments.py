@@ -27,7 +27,7 @@ from skuq.monitoring._accumulator.statistics import AtomBlocks, below_median_row
 CURVES = ("calibration", "reliability", "characteristics")
 
 COMMON = ("levels", "n_bins", "coverage")
-"""Arguments of the accumulator that replace an option of all metrics with the same default."""
+"""Arguments of the accumulator that replace options of metrics with the same default."""
 
 DEFAULTS: dict[str, Any] = {
     "levels": 99,

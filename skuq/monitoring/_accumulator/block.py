@@ -68,7 +68,7 @@ class Block:
         return critical_scales(self.error, self.std, self.std)
 
     def slots(self, key: str, width: float) -> Slots:
-        """Return the slot of each row in the histogram of the logarithm of the values named `key`."""
+        """Return the histogram slot of each row for the values with the name `key`."""
         if (key, width) not in self._slots:
             self._slots[key, width] = Slots.of(getattr(self, key), width)
         return self._slots[key, width]

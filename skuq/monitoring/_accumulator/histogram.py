@@ -97,12 +97,12 @@ class LogHistogram:
         return np.asarray(self.table[1:, occupied] / self.table[0, occupied])
 
     def quantile(self, levels: FloatArray, width: float) -> FloatArray:
-        """Return, for each level, the smallest value with a cumulative share of at least the level."""
+        """Return the quantile at each level, up to the width of a bin."""
         cumulative = np.cumsum(self.table[0])
         limit = (levels - ROUNDING) * cumulative[-1]
         slot = np.minimum(np.searchsorted(cumulative, limit), self.occupied[-1])
         slot = np.maximum(slot, self.occupied[0])
-        # This point of a bin has the same relative distance from both ends of the bin.
+        # This point of a bin has the same relative distance from both of its ends.
         center = np.exp((self.first - 1 + slot) * width) * (1 + np.tanh(width / 2))
         center = np.where(slot == 0, 0.0, np.where(slot == self.table.shape[1] - 1, np.inf, center))
         return np.clip(center, self.low, self.high)

@@ -49,7 +49,6 @@ class Plan:
     exact: bool = True
 
     def then(self, value: Callable[[Any], Any]) -> Plan:
-        """Return the plan of a function of the value of this plan."""
         return replace(self, value=lambda *states: value(self.value(*states)))
 
 
@@ -112,8 +111,6 @@ def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: flo
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
-    """Return the plan of a function of the values of several plans."""
-
     def value_of_states(*states: Any) -> Any:
         rest = iter(states)
         return value(*(plan.value(*islice(rest, len(plan.statistics))) for plan in plans))

@@ -48,7 +48,7 @@ def same(first: Any, second: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of columns and, for dense columns, of products of columns, divided by ``units``."""
+    """Weighted sums of columns and, for dense columns, of their products, in units against overflow."""
 
     total: float
     sums: FloatArray
@@ -146,7 +146,7 @@ class AtomBlocks(Statistic):
 
 @dataclass(frozen=True, eq=False)
 class SquaresHistogram:
-    """Predicted variances and squared errors, in units of ``units`` squared, in bins of the std."""
+    """Scaled predicted variances and squared errors, in bins of the standard deviation."""
 
     histogram: LogHistogram
     units: tuple[float, float]

@@ -110,7 +110,7 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    """Return the fitted members; before fitting, return two members, which represent any number above one."""
+    """Return the fitted members, or two copies of the estimator before fitting."""
     n_members = 1 if bagging.n_estimators == 1 else 2
     return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 

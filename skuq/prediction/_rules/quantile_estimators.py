@@ -1,4 +1,4 @@
-"""Quantile losses of estimators: one record per class, by qualified name.
+"""Quantile losses of estimators, with one record per class.
 
 A new package needs one more record in ``_RECORDS``. This module imports none of the packages.
 """
@@ -83,7 +83,7 @@ def _catboost_levels(estimator: Any) -> list[float] | None:
 
 def _xgboost_levels(estimator: Any) -> list[float] | None:
     params = estimator.get_params()
-    # These are the levels of the fit. A model that was loaded from a file has them too.
+    # These are the levels of the fit, which are also known after loading a model from a file.
     if estimator.__sklearn_is_fitted__():
         objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
         if objective["name"] != "reg:quantileerror":

@@ -45,7 +45,7 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the transformed distribution; rows whose tail quantiles are mapped to infinity are separate."""
+    """Return the transformed distribution; rows with infinite tail quantiles are transformed separately."""
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # For point masses, the map need not be monotone.
     # A conformal distribution has finite quantiles only between its outermost scores.
