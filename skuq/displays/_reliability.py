@@ -173,7 +173,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
-            Number of bins; about 100 rows per bin suffice.
+            Number of bins; about 100 rows per bin are enough.
         strategy : {"quantile", "uniform"}, default="quantile"
             Bins of equal total weight, or of equal width.
         unit : str, default=None

@@ -202,7 +202,7 @@ class BetaRecalibrated(Distribution):
         return bool((far <= _HEAVY * near).all())
 
     def _landmarks(self) -> FloatArray:
-        # Landmarks may be approximate. Except at the ends, the averaged parameters suffice.
+        # Landmarks may be approximate. Except at the ends, the averaged parameters are precise enough.
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
         own = quantile_landmarks(single, np.empty(0))

@@ -16,7 +16,7 @@ from skuq.metrics._internal import coverage_risk
 
 @dataclass(frozen=True, eq=False)
 class ConditionalCoverageEstimate:
-    """Estimated coverage at each row and its error; made by `conditional_coverage_estimate`.
+    """Estimated coverage at each row and its error; returned by `conditional_coverage_estimate`.
 
     Parameters
     ----------
@@ -86,14 +86,15 @@ def conditional_coverage_estimate(
     coverage : float, default=0.9
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        Classifier with ``predict_proba``, which is cloned for each fold. None means a
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
+        Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
+        coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int for reproducible output across calls.
 

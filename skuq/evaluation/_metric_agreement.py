@@ -31,7 +31,7 @@ Direction = str | float
 
 @dataclass(frozen=True, eq=False)
 class MetricAgreement:
-    """Rank correlations between metrics; made by `metric_agreement`.
+    """Rank correlations between metrics; returned by `metric_agreement`.
 
     Parameters
     ----------

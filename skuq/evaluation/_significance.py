@@ -27,7 +27,7 @@ MAX_BIAS = 1.0
 
 @dataclass(frozen=True)
 class BootstrapInterval:
-    """Interval for a metric; made by `bootstrap_interval`.
+    """Interval for a metric; returned by `bootstrap_interval`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class BootstrapInterval:
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """Test of the difference of two models; made by `paired_permutation_test`.
+    """Test of the difference of two models; returned by `paired_permutation_test`.
 
     Parameters
     ----------
@@ -146,9 +146,10 @@ def bootstrap_interval(
     .. math:: \Phi\Bigl(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Bigr)
 
     where :math:`z_0` is computed from the share of resamples below the value. The acceleration a is computed
-    from values of the metric without some of the rows. If the metric is a function of means per row, each row
-    is left out in turn. For metrics of the calibration curve and for all other metrics, at most 200 random
-    blocks of rows are left out. For metrics that draw random numbers, the acceleration is 0.
+    from values of the metric without some of the rows. If the metric is a function of means over rows, these
+    are the values without each single row. For metrics of the calibration curve and for all other metrics,
+    these are the values without each of at most 200 random blocks of rows. For metrics that draw random
+    numbers, the acceleration is 0.
 
     Resamples contain repeated rows, which increase calibration errors. "bca" corrects this bias, but
     "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap

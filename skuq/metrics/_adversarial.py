@@ -28,7 +28,7 @@ GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
 @dataclass(frozen=True, eq=False)
 class AdversarialGroupCalibrationCurve:
-    """Calibration error of the worst random groups; made by `adversarial_group_calibration_curve`.
+    """Calibration error of the worst random groups; returned by `adversarial_group_calibration_curve`.
 
     Parameters
     ----------
@@ -91,10 +91,10 @@ def adversarial_group_calibration_curve(
         Probabilities in [0, 1] at which the calibration of each group is measured, as in
         `mean_absolute_calibration_error`.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals (as in Uncertainty Toolbox).
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p, as in Uncertainty Toolbox.
     error : {"mace", "rmsce"}, default="mace"
-        Error of a group: mean absolute or root mean square gap.
+        Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
         Number of groups per trial. Each trial uses the error of its worst group. Uncertainty Toolbox draws 10
         groups.
@@ -314,7 +314,7 @@ def adversarial_group_calibration_error(
     of the rows. It is one point of `adversarial_group_calibration_curve`. The error increases with the number
     of groups and is larger for smaller groups. Therefore, compare only values with the same options. The
     metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
-    miscalibrated model (see the example). Select by `crps_loss`.
+    miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -329,10 +329,10 @@ def adversarial_group_calibration_error(
     levels : int or array-like, default=99
         Probabilities in [0, 1] at which the calibration of each group is measured.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
     error : {"mace", "rmsce"}, default="mace"
-        Error of a group: mean absolute or root mean square gap.
+        Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
         Number of groups per trial. Each trial uses the error of its worst group.
     n_trials : int, default=10

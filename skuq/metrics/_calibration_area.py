@@ -148,7 +148,7 @@ def miscalibration_area(
     many equally spaced levels, so no levels have to be chosen. With ``kind="quantile"``, the area is the
     Wasserstein-1 distance between the PIT values and the uniform distribution. The metric is not proper: a
     forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
-    example). Select by `crps_loss`.
+    example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether the curve shows the shares of targets below quantiles ("quantile") or inside central intervals
-        ("interval"). The shares inside central intervals can hide a bias.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p. "interval" can hide a bias.
     levels : int or array-like of shape (k,), default=None
         None computes the exact area between the curve, which is a step function, and the diagonal. If levels
         are given, the curve is computed at these levels, with straight lines between them. Pass at least two

@@ -69,7 +69,7 @@ def calibration_score_loss(
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
     metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
-    miscalibrated model (see the example). Select by `crps_loss`.
+    miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def calibration_score_loss(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1,
         ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
     level_weights : array-like of shape (k,), default=None
         Weight of each level. None means 1.
     reduction : {"sum", "mean"}, default="sum"
@@ -173,7 +173,8 @@ def expected_coverage_probability_error(
     The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage.
     The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not show
     whether targets lie above or below their interval. The metric is not proper: a forecast that ignores X can
-    have a better value than a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
+    have a better value than a useful, slightly miscalibrated model (see the example). Select models by
+    `crps_loss`.
 
     Parameters
     ----------

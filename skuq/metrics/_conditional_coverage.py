@@ -186,7 +186,7 @@ def conditional_coverage_error(
     out-of-fold predictions of the classifier. The metric is not proper, because it ignores the width of the
     intervals: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals
     miss their targets. The error is then 0 at a nominal coverage of 90 % (see the example). Use the scorer of
-    this metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
+    this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -203,14 +203,15 @@ def conditional_coverage_error(
     coverage : float, default=0.9
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        Classifier with ``predict_proba``, which is cloned for each fold. None means a
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
+        Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
+        coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int to compare models on the same folds, and
         for reproducible output across calls.

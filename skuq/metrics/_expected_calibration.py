@@ -126,7 +126,7 @@ def expected_calibration_error(
     Therefore, compare the error with the value that `uncertainty_report` shows for a calibrated forecast, or
     use ``norm="debiased"``. The metric is not proper, because it does not measure how well the probabilities
     distinguish the classes. For example, the error is near 0 if the forecast of every row is the overall
-    share of each class (see the example). Select by the log loss or the Brier score.
+    share of each class (see the example). Select models by the log loss or the Brier score.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count partly in both bins.
+        "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
+        equal total weight; a row on the edge of two such bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
@@ -177,7 +177,7 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability :math:`\bar p_b` and the share of hits :math:`\bar h_b` in bin b. The debiased
+    with the mean probability :math:`\bar p_b` and the observed share :math:`\bar h_b` in bin b. The debiased
     squared error is
 
     .. math::
@@ -254,8 +254,9 @@ def class_reliability_table(
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count partly in both bins. Empty bins are left out.
+        "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
+        equal total weight; a row on the edge of two such bins may count partly in both bins. Empty bins are
+        left out.
 
     Returns
     -------

@@ -103,7 +103,7 @@ def expected_normalized_calibration_error(
     divided by the root mean predicted variance. ENCE is the mean over the bins. It is defined for every
     distribution with a finite mean and standard deviation. The metric is not proper: a forecast that ignores
     X can have a better value than a useful, slightly miscalibrated model (see the example). Use the metric as
-    a constraint (`skuq.model_selection.refit_best`), and select by `crps_loss`.
+    a constraint (`skuq.model_selection.refit_best`), and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def expected_normalized_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile" makes bins of equal total weight as in [1]_. If rows with equal sigmas lie on the edge of
         two such bins, each of these rows counts partly in both bins. The order of the rows therefore has no
@@ -220,7 +220,7 @@ def uncertainty_calibration_error(
     The gaps are in squared units of y, so bins with a large variance dominate, and so do single large errors.
     In contrast, `expected_normalized_calibration_error` is the unweighted mean of relative gaps. The metric
     is not proper: a forecast that ignores X can have a better value than a useful, slightly miscalibrated
-    model (see the example). Use the metric as a constraint, and select by `crps_loss`.
+    model (see the example). Use the metric as a constraint, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -231,11 +231,12 @@ def uncertainty_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
-        bins of equal total weight, as in `expected_normalized_calibration_error`. If sigma is constant, there
-        is one bin. The two metrics have different defaults, each as in its paper.
+        "uniform" makes bins of equal width over the range of the predicted uncertainty, as in [1]_ and in the
+        package netcal. "quantile" makes bins of equal total weight, as in
+        `expected_normalized_calibration_error`. If sigma is constant, there is one bin. The two metrics have
+        different defaults, each as in its paper.
     on : {"variance", "std"}, default="variance"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight. The default is "variance" as in netcal, because UCE compares variances with squared errors.

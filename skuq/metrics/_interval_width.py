@@ -175,7 +175,8 @@ def normalized_mean_interval_width(
     Returns
     -------
     width : float
-        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
+        Mean width as a fraction of the unit. Infinite if an interval is infinite, or if all targets are
+        equal.
 
     See Also
     --------
@@ -320,7 +321,8 @@ def coverage_width_loss(
     Returns
     -------
     loss : float
-        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
+        Width with the penalty, as a fraction of the unit. Infinite if an interval is infinite, or if all
+        targets are equal.
 
     Warns
     -----

@@ -74,8 +74,8 @@ def prediction_interval_coverage(
     Returns
     -------
     share : float
-        In [0, 1], best at `coverage`. For a calibrated forecast, the standard error is ``sqrt(coverage * (1 -
-        coverage) / n)``.
+        In [0, 1]. The best value is `coverage`. For a calibrated forecast, the standard error is
+        ``sqrt(coverage * (1 - coverage) / n)``.
 
     See Also
     --------
@@ -139,7 +139,7 @@ def interval_coverage_error(
     The smaller the better, minimum is zero. The metric is not proper, because it ignores the width of the
     intervals: suppose that 90 % of the intervals are infinite, and all other intervals miss their targets.
     The error is then 0 at a nominal coverage of 90 % (see the example). Use the metric as a constraint, and
-    select by `interval_score_loss` or `crps_loss`.
+    select models by `interval_score_loss` or `crps_loss`.
 
     Parameters
     ----------

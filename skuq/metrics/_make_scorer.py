@@ -24,10 +24,10 @@ def make_scorer(
     Parameters
     ----------
     metric : str or callable
-        A metric of skuq: its abbreviation ("crps"), its scorer name ("neg_crps") or its function
-        (`crps_loss`). Or your own function ``metric(y_true, dist, *, sample_weight=None, **options) ->
-        float``, where ``dist`` is a `skuq.distributions.Distribution`. The classification metrics of skuq
-        receive prediction sets or class probabilities instead of a distribution.
+        For a metric of skuq, its abbreviation ("crps"), its scorer name ("neg_crps") or its function
+        (`crps_loss`). For your own metric, a function ``metric(y_true, dist, *, sample_weight=None,
+        **options) -> float``, where ``dist`` is a `skuq.distributions.Distribution`. The classification
+        metrics of skuq receive prediction sets or class probabilities instead of a distribution.
     greater_is_better : bool, default=None
         Whether larger values of the metric are better. Required for your own function. Most metrics of skuq
         have a fixed direction, which this argument cannot change. Other metrics have no direction, and this
@@ -165,7 +165,7 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     Parameters
     ----------
     *names : str
-        Any of `get_scorer_names`, at least one.
+        Names from `get_scorer_names`; at least one.
 
     Returns
     -------

@@ -26,7 +26,7 @@ FUNCTIONALS = ("mean", "quantile", "probability")
 
 @dataclass(frozen=True, eq=False)
 class MurphyCurve:
-    """Mean elementary score at each threshold; made by `murphy_curve`.
+    """Mean elementary score at each threshold; returned by `murphy_curve`.
 
     Parameters
     ----------
@@ -64,10 +64,11 @@ def murphy_curve(
 ) -> MurphyCurve:
     r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
 
-    The smaller the better, minimum is zero. Every consistent score of the mean, such as the squared error, is
-    a weighted integral of the curve over the threshold. If the curve of forecast A is below the curve of
-    forecast B at every threshold, A is better than B in every such score. If the curves cross, some scores
-    prefer A and other scores prefer B.
+    The smaller the better, minimum is zero. The curve compares point forecasts without the choice of a score.
+    A score is consistent for the mean if the true mean minimizes its expected value, as for the squared
+    error. Every such score is a weighted integral of the curve over the threshold. If the curve of forecast A
+    is below the curve of forecast B at every threshold, A is better than B in every consistent score. If the
+    curves cross, some scores prefer A and other scores prefer B.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ def murphy_curve(
     Returns
     -------
     curve : MurphyCurve
-        Thresholds, scores and standard errors. The scores are in the units of y for means, and without units
-        for quantiles and probabilities.
+        Thresholds, scores and standard errors. The scores for means are in the units of y. The scores for
+        quantiles and probabilities have no units.
 
     See Also
     --------
@@ -104,12 +105,12 @@ def murphy_curve(
 
     Notes
     -----
-    With the point forecast x, the elementary scores [1]_ are
+    Let x be the point forecast. The elementary score for the mean [1]_ is
 
     .. math::
         S_\theta(x, y) = |y - \theta|\, 1\{\min(x, y) \le \theta < \max(x, y)\}
 
-    for the mean, and for the quantile at level p
+    The elementary score for the quantile at level p is
 
     .. math::
         S_\theta(x, y) = (1 - p)\, 1\{y \le \theta < x\} + p\, 1\{x \le \theta < y\}.
@@ -117,7 +118,8 @@ def murphy_curve(
     All intervals are closed on the left and open on the right, as in [1]_. The integral over :math:`\theta`
     is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule on the default
     thresholds is exact. For a probability, :math:`\theta` is the cost-loss ratio of a decision, and the score
-    is the cost of the decision. Some packages use twice the score of the mean, or half of it.
+    is the cost of the decision. Some packages define the score for the mean with an additional factor of 2 or
+    1/2.
 
     The cost is O(n log n) time and O(n) memory.
 

@@ -249,9 +249,9 @@ def set_coverage_error(
     expectation. The nominal coverage is not a suitable reference, because the coverage of prediction sets is
     above nominal even for a calibrated forecast. The metric is not proper, because it ignores the size of the
     sets. For example, the error is near 0 if the forecast of every row is the overall share of each class.
-    Select by the log loss or the Brier score. The error describes the probabilities of ``predict_proba``. For
-    a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the probabilities of the wrapped
-    classifier, not the conformal sets.
+    Select models by the log loss or the Brier score. The error describes the probabilities of
+    ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the
+    probabilities of the wrapped classifier, not the conformal sets.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def crps_loss(
 
     The smaller the better, minimum is zero. The CRPS is the default score for model selection. The CRPS is
     strictly proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is
-    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS.
+    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS does.
     `pinball_loss` scores quantiles at chosen levels.
 
     Parameters

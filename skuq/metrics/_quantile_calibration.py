@@ -111,7 +111,7 @@ def quantile_calibration_error(
     bin, the error is the difference between the coverage of central intervals and the nominal coverage.
     `expected_coverage_probability_error` is the same difference over all rows. The metric is not proper: a
     forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
-    example). Use the metric as a constraint, and select by `crps_loss`.
+    example). Use the metric as a constraint, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -125,10 +125,10 @@ def quantile_calibration_error(
         Coverages of the central intervals, averaged with equal weights. An integer m means the levels
         1/(m+1), ..., m/(m+1). The default is 0.1, ..., 0.9.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, or of equal width from the smallest to the largest sigma as in the package
-        netcal. If sigma is constant, there is one bin.
+        "quantile" makes bins of equal total weight. "uniform" makes bins of equal width from the smallest to
+        the largest sigma, as in the package netcal. If sigma is constant, there is one bin.
     marginal : bool, default=False
         Whether to compute the coverage over all rows instead of in bins, as in [2]_ and by default in netcal.
         The result then equals `expected_coverage_probability_error` at these levels.

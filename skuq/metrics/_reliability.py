@@ -57,7 +57,7 @@ def reliability_table(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [1]_.
+        Number of bins. About 100 rows per bin are enough [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile" makes bins of equal total weight, "uniform" bins of equal width. With "quantile", a row on
         the edge of two bins may count partly in both bins. Empty bins are left out. If sigma is constant,

@@ -14,7 +14,7 @@ from skuq.prediction._predict_set import class_proba
 
 
 class MetricScorer(BaseScorer):
-    """Scorer with the signature ``scorer(estimator, X, y)``; made by `get_scorer` and `make_scorer`.
+    """Scorer with the signature ``scorer(estimator, X, y)``; returned by `get_scorer` and `make_scorer`.
 
     The larger the score the better: `sign` is -1 for a loss. Several scorers of one search share one
     prediction.

@@ -63,7 +63,7 @@ def crps_skill_score(
     order. The score has no units, so it can be compared between data sets. The metric is not proper. In an
     average over small samples, such as folds, a sample that the reference predicts well has a large weight.
     Forecasts that are too narrow can then have better values than the true distribution (see the example).
-    Select by `crps_loss`, and report the skill score.
+    Select models by `crps_loss`, and report the skill score.
 
     Parameters
     ----------

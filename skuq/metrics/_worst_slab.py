@@ -156,7 +156,8 @@ def worst_slab_coverage(
     the lowest coverage, in random directions. The coverage of this slab is computed from the other rows, so
     that the search causes no bias. The metric is not proper: suppose that 90 % of the intervals, chosen at
     random, are infinite, and all other intervals miss their targets. Every slab then has a coverage of about
-    90 %. Use the scorer of this metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
+    90 %. Use the scorer of this metric for monitoring, and select models by `crps_loss` or
+    `interval_score_loss`.
 
     Parameters
     ----------
@@ -185,9 +186,9 @@ def worst_slab_coverage(
     Returns
     -------
     share : float
-        In [0, 1], best at `coverage`. If the coverage does not depend on X, the standard error is about
-        ``sqrt(coverage * (1 - coverage) / m)``, where m is the number of evaluated rows in the slab. This
-        number is at least about ``min_share * (1 - search_size) * n``.
+        In [0, 1]. The best value is `coverage`. If the coverage does not depend on X, the standard error is
+        about ``sqrt(coverage * (1 - coverage) / m)``, where m is the number of evaluated rows in the slab.
+        This number is at least about ``min_share * (1 - search_size) * n``.
 
     Raises
     ------

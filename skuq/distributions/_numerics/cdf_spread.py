@@ -62,7 +62,7 @@ def _grid(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> tuple[Floa
 def _variance(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, x: FloatArray, side: int
 ) -> FloatArray:
-    """Return the variance over the members of the probability beyond x, shape (n, nodes)."""
+    """Return the variance of the members' tail probabilities at x, shape (n, nodes)."""
     first, second = np.zeros_like(x), np.zeros_like(x)
     for table, *columns in zip(crps, loc.T, scale.T, weights.T, strict=True):
         center, unit, weight = (column[:, np.newaxis] for column in columns)

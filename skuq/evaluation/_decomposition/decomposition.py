@@ -23,7 +23,7 @@ COLUMNS = ["score", "miscalibration", "discrimination", "uncertainty"]
 class ScoreDecomposition:
     """Parts of a score, ``score = miscalibration - discrimination + uncertainty``.
 
-    Made by `score_decomposition`. All parts are in the units of the score.
+    Returned by `score_decomposition`. All parts are in the units of the score.
 
     Parameters
     ----------

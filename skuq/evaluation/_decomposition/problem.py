@@ -198,7 +198,7 @@ def _points(y_pred: Any, rows: Rows) -> FloatArray:
 
 
 def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
-    """Return one section per threshold; the shares for the CRPS are in the units of y."""
+    """Return one section per threshold."""
     thresholds = DEFAULT_THRESHOLDS if request.thresholds is None else request.thresholds
     if isinstance(thresholds, int | np.integer):
         grid, width = default_thresholds(rows, dist, check_integer(thresholds, "thresholds"))

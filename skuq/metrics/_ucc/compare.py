@@ -21,7 +21,7 @@ NO_MODEL = -1
 
 @dataclass(frozen=True, eq=False)
 class CharacteristicsComparison:
-    """Comparison of models by their curves; made by `compare_characteristics_curves`.
+    """Comparison of models by their curves; returned by `compare_characteristics_curves`.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class CostOptimum:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UncertaintyCharacteristicsCurve:
-    """Width and misses of the bands at every scale; made by `uncertainty_characteristics_curve`.
+    """Width and misses of the bands at every scale; returned by `uncertainty_characteristics_curve`.
 
     The arrays of shape (m,) contain the corners of the curve in the order of increasing bands. At the first
     corner, the bands have width 0. At every later corner, the bands of one or more rows become wide enough to
@@ -216,10 +216,10 @@ class UncertaintyCharacteristicsCurve:
 
         Notes
         -----
-        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha),
-        2 (1 + alpha) / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled
-        by k. Remark 3 of Navratil et al. (2023) names the miss rate and another c, for which this equality
-        does not hold.
+        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha), 2 (1 + alpha)
+        / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled by k. Remark 3 of
+        Navratil et al. (2023) states the equality for the miss rate and another c, but there it does not
+        hold.
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
@@ -258,10 +258,10 @@ class UncertaintyCharacteristicsCurve:
             Closed range of x or of y for a partial area; pass at most one of the two. The result is the area
             between this part of the curve and the x axis. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-            "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, with the value at the
-            right end. "trapezoid" uses straight lines between the corners. "uq360" is the rule of the package
-            UQ360: it uses straight lines from the first critical point on, and moves the limits to the
-            nearest critical points.
+            "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, which uses the value at
+            the right end of each step. "trapezoid" uses straight lines between the corners. "uq360" is the
+            rule of the package UQ360: it uses straight lines from the first critical point on, and moves the
+            limits to the nearest critical points.
         normalize : "std", float or None, default=None
             Unit of all axes except the miss rate, and of the ranges. "std" is the standard deviation of the
             targets. None means the units of y. If all targets are equal, "std" means the units of y too.
@@ -271,8 +271,8 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         area : float
-            The smaller the better, minimum is zero. Infinite if no factor covers some of the targets, or if
-            the area overflows.
+            The smaller the better, minimum is zero. Infinite if some targets are not covered at any factor,
+            or if the area overflows.
         """
         ranges = check_part(x_axis=x_axis, y_axis=y_axis, x_range=x_range, y_range=y_range, rule=rule)
         limits = ranges[0] or ranges[1]

@@ -148,7 +148,7 @@ def auucc_loss(
 
     The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
     example). Two other areas are closer to a proper score: the area of excess and deficit, and the part of
-    the area with low miss rates (``y_range=(0, 0.2)``). Select by `crps_loss`.
+    the area with low miss rates (``y_range=(0, 0.2)``). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -195,10 +195,10 @@ def auucc_loss(
     .. math:: A = \frac1n \sum_i \beta(k_i) = \Bigl(\frac1n \sum_i \sigma_i\Bigr)
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
-    The exact area is the mean over the rows of the bandwidth at their critical scales (proposition 1), in
-    O(n) time. Other options need one sort, O(n log n). The sum of eq. 14 is smaller than the exact area by
-    the largest bandwidth divided by n. The result of the trapezoid rule is smaller than the exact area by
-    half of this amount.
+    The band of row i just reaches the target at the scale :math:`k_i`. The exact area is the mean bandwidth
+    at these scales (proposition 1), which needs O(n) time. Other options need one sort, O(n log n). The sum
+    of eq. 14 is smaller than the exact area by the largest bandwidth divided by n. The result of the
+    trapezoid rule is smaller than the exact area by half of this amount.
 
     References
     ----------
@@ -284,9 +284,9 @@ def auucc_gain_score(
     area for constant bands around the same means. A common factor of all standard deviations does not change
     the gain, so the gain does not measure calibration.
 
-    The metric is not proper. The gain equals Cov(k, sigma) / MAE with k = \|error\| / sigma. For the true
+    The metric is not proper. The gain equals Cov(k, sigma) / MAE, where k = \|error\| / sigma. For the true
     sigma of a location-scale family, the expected gain is 0, as for constant bands. The square root of the
-    true sigma has a larger gain than the true sigma (see the example). Select by `crps_loss`.
+    true sigma has a larger gain than the true sigma (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def auucc_gain_score(
 
     See Also
     --------
-    expected_normalized_calibration_error : Calibration of the size of the bands.
+    expected_normalized_calibration_error : The calibration error of the predicted standard deviations.
 
     Notes
     -----
@@ -319,8 +319,7 @@ def auucc_gain_score(
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
         A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
 
-    By proposition 1 of [1]_, the exact area of the step curve is the mean over the rows of the bandwidth at
-    their critical scales. The time is O(n).
+    The formula of A is proposition 1 of [1]_. The time is O(n).
 
     References
     ----------

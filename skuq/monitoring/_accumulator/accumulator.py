@@ -251,8 +251,7 @@ class MetricAccumulator:
         Parameters
         ----------
         other : MetricAccumulator
-            Accumulator with the same arguments and the same version of skuq. The method does not change this
-            accumulator.
+            Accumulator with the same arguments, from the same version of skuq. `other` is not changed.
 
         Returns
         -------
