@@ -11,7 +11,7 @@ from skuq._rounding import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 RANK_TOLERANCE = 1e-12
-"""Relative rounding error of a rank; for example, the rank 0.9 * 10 is 9 even if the product is larger."""
+"""Relative rounding error of a rank, so that 0.9 * 10 has rank 9 even if the product is slightly larger."""
 
 
 def rows_needed(coverage: float) -> int:

@@ -17,7 +17,7 @@ _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
 """First words of the notes. An error that already has a note with these words gets no second note."""
 
 _MOST_NAMES = 5
-"""Largest number of columns that an error message names."""
+"""An error message contains the names of at most this many columns."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:

@@ -27,7 +27,7 @@ _MAX_MODELS = 10
 """Largest number of folds in the comparison."""
 
 _MAX_RATIO = 3.0
-"""Largest ratio of two distances: between refit and models of folds, and between the models of folds.
+"""Largest accepted ratio of two distances: from refit to fold models, and between fold models.
 
 The ratio is 0.7 for linear models and about 1 for models that vary at random. For twelve regressors of
 scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold splits. With time-ordered splits,
@@ -43,7 +43,7 @@ _MIN_SHARE_OF_ERRORS = 0.1
 """Smallest distance that causes a warning, as a share of the root mean squared residual."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Smallest distance that causes a warning, as a share of the std of y. It matters for data without noise."""
+"""Smallest distance that causes a warning, as a share of the std of y; it matters without noise."""
 
 
 class Mismatch(NamedTuple):

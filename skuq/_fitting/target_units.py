@@ -36,22 +36,22 @@ from skuq.prediction._child import is_search, last_step
 _TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
 
 _ROWS_WITHOUT_STOPPING = 10_000
-"""Largest number of rows for which HistGradientBoostingRegressor does not stop early by default."""
+"""With more rows than this, HistGradientBoostingRegressor stops early by default."""
 
 _EXPONENTS_OF_TREES = (-10, 64)
-"""Range of the binary exponent of the std of y in which the threshold of the impurity has no effect."""
+"""The threshold of the impurity has no effect if the std of y is 2 to a power in this range."""
 
 _EXPONENTS_OF_NETWORKS = (-10, 10)
-"""Range of the binary exponent of the unit of y in which networks are fitted to y itself."""
+"""Networks are fitted to y without rescaling if the unit of y is 2 to a power in this range."""
 
 _SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
 """Packages that store targets in 32 bits."""
 
 _EXPONENTS_OF_SINGLES = (-40, 40)
-"""Range of the binary exponent of the std of y in which squares of y in 32 bits are finite."""
+"""Squares of y are finite in 32 bits if the std of y is 2 to a power in this range."""
 
 _LARGEST_OFFSET = 100.0
-"""Largest mean of y in standard deviations for which 7 digits are enough."""
+"""32 bits are precise enough if the mean of y is at most this many standard deviations from 0."""
 
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:

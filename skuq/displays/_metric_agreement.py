@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 DARK = 0.6
-"""Smallest absolute tau of a dark cell, in which the number is white."""
+"""From this absolute tau on, a cell is dark, and its number is white."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -33,7 +33,7 @@ _QUADRATURE_ROWS = 512
 """Number of rows per block, so that their values fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Cost of one integral over all members, per member and relative to the cost of a pair."""
+"""Cost of the integral over all members, relative to the cost of a pair, divided by the number of members."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
 """Steps of the integral, and the largest distance of nodes in units of a member's scale."""
@@ -42,7 +42,7 @@ _CONVERGED = 1e-6
 """Largest error estimate of the integral, in units of the scale."""
 
 _MOST_SHAPES = 16
-"""Largest number of distinct degrees of freedom for which rows are grouped."""
+"""Rows are grouped by degrees of freedom if there are at most this many different values."""
 
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:

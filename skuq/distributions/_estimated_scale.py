@@ -25,7 +25,7 @@ _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """Candidates for the degrees of freedom, from a heavy tail with a finite variance to a nearly normal tail."""
 
 _MAX_STD_BIAS = 0.02
-"""Largest relative bias of the standard deviation of a sample.
+"""Largest accepted relative bias of the standard deviation of a sample.
 
 The bias is about n^(2/df - 1) for n draws from a Student t distribution with df degrees of freedom. With a
 larger limit, 90 % intervals from a StdScalingRecalibrator that is fitted to 300 rows would cover 87 %.

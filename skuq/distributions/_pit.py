@@ -21,7 +21,7 @@ FLOAT32_ROUNDING = 2.0**-22
 """Rounding error of a few operations in single precision, which some models use."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""Largest rounding error, as a share of the interquartile range."""
+"""Upper limit for the rounding error, relative to the interquartile range."""
 
 PER_ATOM = 8
 """Number of points that represent a row on an atom."""

@@ -23,7 +23,7 @@ from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
 _LARGEST, _LIGHT = 1e28, 1e6
-"""Largest distance of a node from the center, in units of the spread, for tables and for light tails."""
+"""Largest distances of nodes from the center, in units of the spread, for tables and for light tails."""
 
 _COUNTS = 1e-13
 """A node is omitted if its weight times max(|node|, 1) is at most this number."""
@@ -32,13 +32,13 @@ _GONE = 40.0
 """Number of decay lengths after which an exponential tail is negligible."""
 
 _EXACT_MEMBERS = 256
-"""Largest number of members that are the nodes of a rule."""
+"""If there are at most this many members, the members are the nodes of the rule."""
 
 ROUGH = 1.0
-"""Largest jump of a density for which equally spaced edges are enough."""
+"""If a density has larger jumps than this, the edges are not equally spaced."""
 
 _LOCAL = 200.0
-"""Largest value at which the error of a rule is tabulated."""
+"""The error of a rule is tabulated up to this value."""
 
 
 _NONE: FloatArray = np.empty(0)

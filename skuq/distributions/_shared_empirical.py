@@ -16,7 +16,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Largest number of breaks that a sample adds to an integral over a mixture."""
+"""A sample adds at most this many breaks to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

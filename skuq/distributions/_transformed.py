@@ -27,7 +27,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
-"""Level at which a distribution with an infinite mean is winsorized for its moments and CRPS."""
+"""If the mean is infinite, moments and CRPS are computed after winsorizing at this level."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,

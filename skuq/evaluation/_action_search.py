@@ -14,7 +14,7 @@ GRID = ndtr(np.linspace(-3.3, 3.3, 65))
 """Levels of the quantiles at which the function is evaluated first."""
 
 TOLERANCE = 1e-5
-"""Largest error of a minimum, as a share of the range of the quantiles (at most 91 standard deviations)."""
+"""Largest error of a minimum relative to the range of the quantiles (at most 91 standard deviations)."""
 
 MOST_DOUBLINGS = 60
 MOST_STEPS = 200

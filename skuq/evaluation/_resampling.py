@@ -47,7 +47,7 @@ BLOCK = 2**21
 """Largest number of entries in a matrix of weights (16 MB)."""
 
 MOST_UNITS = 50_000
-"""Largest number of rows for which single rows are drawn. For more rows, random groups of rows are drawn.
+"""If there are at most this many rows, single rows are drawn. Otherwise, random groups of rows are drawn.
 
 The groups cause a relative error of the variance of about sqrt(2 / number of groups), which is below 1 %. For
 comparison, 1000 resamples cause a relative error of 4 %.
@@ -57,7 +57,7 @@ MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 """Numbers of blocks of rows that are omitted in turn to estimate an acceleration."""
 
 MOST_SIMULATED = 1e8
-"""Largest number of targets of one simulation, which needs several arrays of this length."""
+"""Largest number of targets in a simulation, because each simulation needs several arrays of this length."""
 
 
 class Rows:

@@ -22,7 +22,7 @@ TIE = 1e-10
 """Values with a smaller relative difference count as equal, so that rounding does not decide a test."""
 
 MAX_BIAS = 1.0
-"""Largest bias correction z_0, because the theory of the BCa interval assumes a small z_0."""
+"""Limit of the bias correction z_0, which is small in the theory of the BCa interval."""
 
 
 @dataclass(frozen=True)

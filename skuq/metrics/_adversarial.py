@@ -18,10 +18,10 @@ from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""Number of rows from which numpy cannot draw from the multivariate hypergeometric distribution."""
+"""numpy can draw from the multivariate hypergeometric distribution only if there are fewer rows than this."""
 
 ROWS_PER_COUNT = 50
-"""Largest number of rows per count for which numpy's method "count" is faster than "marginals"."""
+"""If there are at most this many rows per count, numpy's method "count" is faster than "marginals"."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 

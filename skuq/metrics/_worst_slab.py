@@ -21,7 +21,7 @@ from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 
 ROUNDING = 1e-9
-"""Relative tolerance with which a share of the weight is reached."""
+"""Relative tolerance for rounding errors in the comparison of weights."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ _LOG_2 = math.log(2.0)
 _MOST_STEPS = 200
 _PRECISION = 8 * np.finfo(float).eps
 _BLOCK = 2**16
-"""Largest number of entries in an array."""
+"""Largest number of entries in an array of one block."""
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,13 @@ Weighted: TypeAlias = Iterator[tuple[FloatArray, FloatArray]]
 """Outcomes and their weights, both of shape (n,)."""
 
 MOST_ATOMS = 1000
-"""Largest number of atoms of a row whose expected value is a sum."""
+"""If a row has at most this many atoms, its expected value is a sum over the atoms."""
 
 MOST_KEPT = 20_000_000
-"""Largest number of outcomes in memory."""
+"""Largest number of outcomes that are in memory at the same time."""
 
 LEAST_MASS = 1e-10
-"""Largest probability of an atom that is ignored."""
+"""Atoms with at most this probability are ignored."""
 
 
 class Leaf(LevelQuantiles, Protocol):

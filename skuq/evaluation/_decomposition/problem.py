@@ -40,7 +40,7 @@ PROBABILITY_SCORES = ("brier", "log_loss")
 DEFAULT_LEVELS = 19
 DEFAULT_THRESHOLDS = 100
 GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.995)
-"""Levels of the quantiles that determine the default thresholds, together with the targets."""
+"""The default thresholds depend on the targets, and on the forecast quantiles at these levels."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from skuq._weights import weighted
 from skuq.evaluation._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
 BLOCK = 2**17
-"""Largest number of entries in an array of one block of sections, so that it fits into the cache."""
+"""Largest number of entries in an array of one block, so that a block fits into the cache."""
 
 
 class Sections(ABC):

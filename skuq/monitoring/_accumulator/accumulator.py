@@ -42,7 +42,7 @@ from skuq.monitoring._accumulator.report import ReportEntry, report_of
 from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
 
 MOST_SHOWN = 6
-"""Largest number of metrics whose names are in the string representation."""
+"""The string representation has the names of at most this many metrics."""
 
 
 class MetricAccumulator:
