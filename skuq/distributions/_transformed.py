@@ -288,7 +288,8 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
         mapped = np.asarray(function(np.array(values)), dtype=float)
     if mapped.shape != values.shape:
         raise ValueError(
-            f"`{name}` must return an array of the shape of its argument, {values.shape}, got {mapped.shape}."
+            f"`{name}` must be elementwise and return an array of the shape of its argument, {values.shape}, "
+            f"got {mapped.shape}."
         )
     bad = np.isnan(mapped)
     if bad.any():

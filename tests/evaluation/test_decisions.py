@@ -243,7 +243,7 @@ def test_bad_actions_are_named(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "crps"}, "`loss` must have an action"),
+        ({"loss": "crps"}, "`loss` must depend on an action"),
         ({"loss": "interval", "actions": [1.0]}, "`actions` must be None for the loss 'interval'"),
         ({"actions": []}, "`actions` must have shape"),
         ({"actions": [np.inf]}, "`actions` must be finite"),
