@@ -227,8 +227,8 @@ class ScoreDecompositionDisplay(AxesMixin):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which no model was trained.
         y_pred : dict of str to forecast
-            Forecast of every target, for each model. The keys are the names of the models, and the values are
-            their forecasts for the same rows, as in `skuq.evaluation.score_decomposition`.
+            Forecast of every target. The keys are the names of the models, and the values are the forecasts
+            of the models for the same rows, as in `skuq.evaluation.score_decomposition`.
         unit : str, default=None
             Unit of the score, for the axes.
         ax : matplotlib.axes.Axes, default=None
