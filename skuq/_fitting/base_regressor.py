@@ -50,9 +50,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     - ``data.X``: the features, which are not converted.
     - ``data.y``: the target, an array of finite floats of shape (n,).
     - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones
-    instead of None. - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``,
-    including its weights. - ``progress``: an object that reports finished tasks to scikit-learn's callbacks.
-    A subclass may ignore it.
+      instead of None. - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``,
+      including its weights. - ``progress``: an object that reports finished tasks to scikit-learn's
+      callbacks. A subclass may ignore it.
 
     The X of ``_predict_dist`` is not converted either, because a wrapped estimator validates data frames and
     sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.

@@ -75,9 +75,9 @@ class ConformalPredictive(Distribution):
     [1]_ [2]_.
 
     - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinity if
-    there is no such score. Quantiles below the median are defined in the same way for the scores in reverse
-    order. Therefore, :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the
-    weighted median of the scores.
+      there is no such score. Quantiles below the median are defined in the same way for the scores in reverse
+      order. Therefore, :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the
+      weighted median of the scores.
     - If ``symmetric``, the half width of the interval of coverage c is the smallest :math:`|z|_{(j)}` with
       :math:`W_j \ge c T`. For n rows of equal weight this is the :math:`\lceil (n + 1) c \rceil`-th score,
       as in split conformal prediction.

@@ -190,8 +190,8 @@ class StudentT(Distribution):
             score[closed] = self._take(closed)._crps(y[closed])
         rest = np.flatnonzero(integrated)
         if rest.size:
-            # The integral uses the unit of the scale, because extreme quantiles may overflow in the units of
-            # y.
+            # The integral is computed in units of the scale, because extreme quantiles may overflow in the
+            # units of y.
             unit = np.where(self.scale[rest] == 0, 1.0, self.scale[rest])
             standard = StudentT(np.zeros(rest.size), 1.0, self.df[rest])
             score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)

@@ -120,8 +120,8 @@ def conditional_coverage_estimate(
 
     Notes
     -----
-    With :math:`Z_i = 1\{l_i \le y_i \le u_i\}`, the nominal coverage c and the out-of-fold prediction h of
-    the classifier, the excess risk of the target coverage (ERT) [1]_ is
+    Let :math:`Z_i = 1\{l_i \le y_i \le u_i\}`, let c be the nominal coverage, and let h be the out-of-fold
+    prediction of the classifier. The excess risk of the target coverage (ERT) [1]_ is
 
     .. math::
 

@@ -53,12 +53,12 @@ def expected_loss(
         - "absolute": ``|y - a|``.
         - "squared": ``(y - a) ** 2``.
         - "pinball": ``(y - a) * (level - (y < a))``. For a cost u of each missing unit and a cost o of each
-        surplus unit, use the level ``u / (u + o)``. The cost is then ``u + o`` times the loss.
+          surplus unit, use the level ``u / (u + o)``. The cost is then ``u + o`` times the loss.
         - "interval": interval score of the bounds ``a[:, 0]`` and ``a[:, 1]``, as in
           `skuq.metrics.interval_score_loss`.
         - "crps": CRPS of the forecast. This loss has no action.
         - a function ``loss(action, y)`` that takes and returns arrays of shape (n,), with one entry per row
-        of `dist`. The function is called many times, with different outcomes y of each row.
+          of `dist`. The function is called many times, with different outcomes y of each row.
     action : float or array-like of shape (n,) or (n, 2), default=None
         Action in each row, such as the model's point prediction, or the bounds of intervals. None means the
         result of `optimal_action`.
@@ -108,7 +108,7 @@ def expected_loss(
     - *Concept drift*: the distribution of the targets given X changes. The forecast stays the same, so the
       estimate stays the same.
     - *Calibration only on average*: the model is calibrated on average over the training rows, but not for
-    each X. If the distribution of X shifts, the error may change although the estimate does not.
+      each X. If the distribution of X shifts, the error may change although the estimate does not.
 
     Report the estimate together with `~skuq.monitoring.calibration_drift` on the rows that have labels.
 

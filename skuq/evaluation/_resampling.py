@@ -136,7 +136,7 @@ class Evaluation:
 
     @cached_property
     def columns(self) -> Any:
-        """Values per row whose means determine the metric, dense or sparse of shape (n, c), or None."""
+        """Values per row from whose means the metric is computed, shape (n, c), or None."""
         if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
             return None
         values = self.metric.fast.rows(self.rows.y, self.forecast, **self.options)
@@ -160,7 +160,7 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each cell if the columns are indicators of cells, otherwise None."""
+        """Share of the rows in each cell if each row belongs to one cell, otherwise None."""
         columns, weight = self.columns, self.rows.repetitions
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None

@@ -43,10 +43,8 @@ def isotonic_quantile_ranks(
     """Return the rank of the target that is the isotonic quantile at each row.
 
     Each row has a range of possible ranks, which is halved in each round. Consecutive rows with the same
-    range form a
-    segment. The middle of the range divides the segment into rows with smaller and rows with larger
-    quantiles. The
-    best division maximizes the sum of 1{rank <= middle} - level over the first rows.
+    range form a segment. The middle of the range divides the segment into rows with smaller and rows with
+    larger quantiles. The best division maximizes the sum of 1{rank <= middle} - level over the first rows.
     """
     sections, n = rank.shape
     size = sections * n

@@ -232,7 +232,7 @@ def _compare_with_null(result: Result) -> str:
         return f"worse than a calibrated model, {ordinary}"
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
-    # A metric that is not proper may not depend on the scale of the forecasts.
+    # Some metrics that are not proper do not depend on the scale of the forecasts.
     too_wide = ": the forecasts are too wide" if spec.proper else ""
     return f"better than a calibrated model, {ordinary}{too_wide}"
 

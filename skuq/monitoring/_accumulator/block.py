@@ -56,7 +56,7 @@ class Block:
     @cached_property
     def std(self) -> FloatArray:
         """Return the standard deviation of each forecast; raise an error if it is infinite."""
-        return finite_std(self.forecast)  # type: ignore[arg-type]  # only of distributions
+        return finite_std(self.forecast)  # type: ignore[arg-type]  # The forecast is a distribution here.
 
     @cached_property
     def error(self) -> FloatArray:

@@ -34,7 +34,7 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
 
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """Return the prediction of the model inside FLAML's AutoML or learner, for preprocessed X."""
+    """Return the prediction of the model inside FLAML's AutoML or learner, which first preprocesses X."""
     if automl.model is None:
         raise NotFittedError(
             f"this {type(automl).__name__} must have a model, got none, because `fit` was not called or "
