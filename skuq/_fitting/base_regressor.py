@@ -49,16 +49,17 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     - ``data.X``: the features, which are not converted.
     - ``data.y``: the target, an array of finite floats of shape (n,).
-    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones
-      instead of None. - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``,
-      including its weights. - ``progress``: an object that reports finished tasks to scikit-learn's
-      callbacks. A subclass may ignore it.
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones instead
+      of None.
+    - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``, including its weights.
+    - ``progress``: an object that reports finished tasks to scikit-learn's callbacks. A subclass may ignore
+      it.
 
     The X of ``_predict_dist`` is not converted either, because a wrapped estimator validates data frames and
     sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
-    ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
+    ``verbose`` if the subclass has them. Without ``random_state``, the folds differ between calls. Override
     ``_fit_transform(data, progress)`` if the method has a cheaper way to compute out-of-sample distributions
     of the training rows.
 
