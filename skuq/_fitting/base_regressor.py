@@ -49,8 +49,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     - ``data.X``: the features, which are not converted.
     - ``data.y``: the target, an array of finite floats of shape (n,).
-    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones instead
-      of None.
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones
+      instead of None.
     - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``, including its weights.
     - ``progress``: an object that reports finished tasks to scikit-learn's callbacks. A subclass may ignore
       it.

@@ -73,7 +73,9 @@ class Quantiles(Distribution):
         if p.size < 2:
             raise ValueError(f"`levels` must hold at least two levels, got {p.size}.")
         if v.shape[1] != p.size:
-            raise ValueError(f"`values` must have one column per level, {p.size}, got shape {v.shape}.")
+            raise ValueError(
+                f"`values` must have {p.size} columns, one column per level, got shape {v.shape}."
+            )
         if (v[:, 1:] < v[:, :-1]).any():  # The comparison is much faster than the sort.
             v.sort(axis=1)
         self._set(levels=p, values=v, epistemic_scale=None)

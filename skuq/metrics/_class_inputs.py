@@ -71,7 +71,10 @@ def check_class_forecast(
         )
     check_unmasked(y_pred, "y_pred")
     if shape is not None and array.shape != shape:
-        raise ValueError(f"`y_pred` must have shape {shape}, rows and classes, got {array.shape}.")
+        raise ValueError(
+            f"`y_pred` must have shape {shape}, one row per target and one column per class, got "
+            f"{array.shape}."
+        )
     return array
 
 
