@@ -216,11 +216,13 @@ def uncertainty_calibration_error(
 ) -> float:
     r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
 
-    The smaller the better, minimum is zero. The gap of each bin is weighted by the number of rows in the bin.
-    The gaps are in squared units of y, so bins with a large variance dominate, and so do single large errors.
-    In contrast, `expected_normalized_calibration_error` is the unweighted mean of relative gaps. The metric
-    is not proper: a forecast that ignores X can have a better value than a useful, slightly miscalibrated
-    model (see the example). Use the metric as a constraint, and select models by `crps_loss`.
+    The smaller the better, minimum is zero. Rows are binned by their predicted variance. The gap of a bin is
+    the difference between the mean squared error and the mean predicted variance. UCE is the mean gap over
+    the bins, weighted by the number of rows. The gaps are in squared units of y, so bins with a large
+    variance dominate, and so do single large errors. In contrast, `expected_normalized_calibration_error` is
+    the unweighted mean of relative gaps. The metric is not proper: a forecast that ignores X can have a
+    better value than a useful, slightly miscalibrated model (see the example). Use the metric as a
+    constraint, and select models by `crps_loss`.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ def _beyond(tail: FloatArray) -> float:
 class CrpsTable:
     """CRPS of a one-row distribution at many finite values; the density may jump at ``breaks``.
 
-    The distribution must be centered near 0 with a scale of order 1. The attribute ``mean_difference`` is E|X
-    - X'| of two independent draws.
+    The distribution must be centered near 0 with a scale of order 1. The attribute ``mean_difference`` is the
+    mean absolute difference of two independent draws.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:

@@ -115,7 +115,7 @@ class _TargetMap:
 
     ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. If the map is
     not monotone beyond the domain, for example at the pole of 1/z, y is clipped to the image. With
-    ``endless``, an infinite z is an unknown bound, and the bound of y is infinite too.
+    ``endless``, an infinite z is mapped to an infinite y, because the bound is unknown.
     """
 
     steps: tuple[Any, ...]
