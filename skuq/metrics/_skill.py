@@ -127,7 +127,7 @@ def crps_skill_score(
 def check_one_reference(y_train: object, reference: object) -> None:
     if (y_train is None) == (reference is None):
         raise TypeError(
-            "Exactly one of `y_train` and `reference` must be given, got "
+            "exactly one of `y_train` and `reference` must be given, got "
             f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or a "
             "forecast as `reference`. Do not pass the test targets."
         )
