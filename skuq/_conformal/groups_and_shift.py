@@ -1,4 +1,4 @@
-"""Mondrian groups and weights under covariate shift, for regression and classification."""
+"""Groups of rows and weights under covariate shift, for regression and classification."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class WeightedRows:
     """Number, weights and groups of new rows."""
 
     n: int
-    test_weight: FloatArray  # density ratios, shape (n,), or 1, shape (), without covariate shift
-    labels: np.ndarray | None  # Mondrian categories, shape (n,), or (1,) for one group
-    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # of ``basis``, shape (n, d)
+    test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
+    labels: np.ndarray | None  # Groups of shape (n,), or (1,) if all rows are in one group.
+    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # Functions of ``basis``, n rows.
 
     def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
         return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
@@ -68,7 +68,7 @@ class GroupsAndShift:
         return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
 
     def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
-        """Return the weights and groups of X; only calibration rows may have a density ratio of 0."""
+        """Return the weights and groups of X; the density ratio of predicted rows must be positive."""
         n = count_rows(X)
         test_weight = np.ones(())
         if self.density_ratio is not None:
@@ -90,15 +90,15 @@ class GroupsAndShift:
             labels = self.group_by(X)
         elif not isinstance(X, pd.DataFrame):
             raise TypeError(
-                f"`group_by` {self.group_by!r} is a column name, so X must be a DataFrame, got "
-                f"{type(X).__name__}. In a Pipeline call `set_output(transform='pandas')` to keep the "
+                f"`X` must be a DataFrame if `group_by` is a column name ({self.group_by!r}), got "
+                f"{type(X).__name__}. In a Pipeline, call `set_output(transform='pandas')` to keep the "
                 "names, or pass a callable X -> labels."
             )
         elif self.group_by not in X.columns:
             raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
         else:
             labels = X[self.group_by]
-        # as objects, because numpy converts numbers to strings if strings are appended later
+        # Labels are objects, because numpy would convert numbers to strings if strings are appended later.
         return read_labels(labels, n).astype(object)
 
     def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:

@@ -1,4 +1,4 @@
-"""Split conformal prediction: one model, calibrated on rows held out from it."""
+"""Split conformal prediction: one model, which is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
 from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Coverages for the distribution of "cqr": quantiles at 1, 2, ..., 99 % and 0.1, 0.5, 2.5 % from each end."""
+"""Coverages of the intervals from which the distribution of method "cqr" is formed."""
 
 
 _FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
@@ -31,7 +31,7 @@ _FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
 
 
 class SplitConformal:
-    """A fitted model and its calibration rows; `observe` adds rows."""
+    """A fitted model and its calibration rows."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration rows; if the rows are invalid, raise and change nothing."""
+        """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
@@ -83,7 +83,8 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # rows of `fit` may have a density ratio of 0; later rows are predicted and may not
+        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
+        # positive.
         rows = self._options.weighted_rows(X, predicted=bool(self._parts))
         return PredictedRows(
             rows.n,
@@ -102,7 +103,6 @@ class SplitConformal:
         return point_predict(self.estimator, self._model.model_input(X))
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k)."""
         rows = self._rows(X, self._predict(X))
         intervals = np.empty((len(coverages), 2, rows.n))
         mapped = self._mapped(rows) if self._score.maps_levels and self._options.basis is None else None
@@ -137,8 +137,8 @@ class SplitConformal:
     def _bounds(
         self, rows: PredictedRows, quantile: FloatArray, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds from the band at ``coverage`` and the score quantile at 1 - ``miscoverage``."""
-        # an adapted miscoverage may be outside [0, 1]; an empty interval becomes the point at its center
+        """Return the bounds from the band at ``coverage`` and the score quantile of ``miscoverage``."""
+        # An adapted miscoverage may be outside [0, 1]. An empty interval becomes the point at its center.
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
         lower[empty] = upper[empty] = (lower[empty] + upper[empty]) / 2
@@ -157,18 +157,18 @@ class SplitConformal:
         return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row in which their ratio is smallest."""
+        """Return the calibration weight and the test weight of the row with the smallest ratio of both."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
         return float(calibration_weight[row]), float(test_weight[row])
 
     def dist(self, X: Any) -> Distribution:
-        """Return the predictive distributions at nominal levels, without the adaptation of `partial_fit`."""
+        """Return the predictive distributions, without the adaptation of the level by `partial_fit`."""
         return self._dist_of(self._rows(X, self._predict(X)))
 
     def point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return `point` and `dist` from one prediction of the model."""
+        """Return the point predictions and the distributions from one prediction of the model."""
         prediction, points = self._score.predict_with_point(self.estimator, self._model.model_input(X))
         return points, self._dist_of(self._rows(X, prediction))
 
@@ -183,8 +183,8 @@ class SplitConformal:
         return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
 
     def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
-        """Return the distributions whose quantiles are the sorted bounds of many coverages."""
-        n = len(calibration)  # a window drops earlier rows
+        """Return the distributions whose quantiles are the sorted bounds of intervals at many coverages."""
+        n = len(calibration)  # A window removes earlier rows.
         prediction = concat([part.prediction for part in self._parts])[-n:]
         y = np.concatenate([part.y for part in self._parts])[-n:]
         coverages = self._reachable(*self._least_calibrated(rows))
@@ -192,7 +192,7 @@ class SplitConformal:
         for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
             scored = calibration.with_scores(self._score.score(prediction, y, coverage))
             of_coverage[:] = self._bounds(rows, scored.quantile(rows, coverage), coverage, 1 - coverage)
-        # the interval of coverage 0 is the median
+        # The interval of coverage 0 is the median.
         levels = np.concatenate([(1 - coverages[:0:-1]) / 2, [0.5], (1 + coverages[1:]) / 2])
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
@@ -231,13 +231,13 @@ class SplitConformal:
         return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
-        """Return the elements of `_COVERAGES` with finite bounds; raise for fewer than two."""
+        """Return the elements of `_COVERAGES` with finite bounds; raise an error for fewer than two."""
         target = score_level(_COVERAGES, self._score.symmetric) * (calibration_weight + test_weight)
         reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows: with total weight "
-                f"{calibration_weight:g} and a new row of weight {test_weight:g}, only the median has finite "
-                "bounds. Fit on more rows."
+                "a predictive distribution needs more calibration rows, got a total weight of "
+                f"{calibration_weight:g} for a new row of weight {test_weight:g}, with which only the median "
+                "is finite. Fit on more rows."
             )
         return reachable

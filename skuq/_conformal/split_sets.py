@@ -1,4 +1,4 @@
-"""Split conformal classification: one classifier, calibrated on rows held out from it."""
+"""Split conformal classification: one classifier, which is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fit_split_sets(
     allow_empty: bool,
     verbose: int,
 ) -> SplitSets:
-    """Fit a classifier to training rows and calibrate it on test rows; without a split, only calibrate it."""
+    """Fit a classifier to the training rows and calibrate it on the test rows."""
     model, calibrating, proba = fit_held_out(estimator, data, split, class_proba, verbose=verbose)
     classes = classes_of(model.estimator, proba)
     labels, counts = data.y[calibrating], data.repetitions[calibrating] > 0
@@ -42,7 +42,7 @@ def fit_split_sets(
     known = codes >= 0
     check_known_labels(known[counts], labels[counts], classes, model.estimator)
     if by_class:
-        # a label without training rows is in no set and belongs to no group
+        # A label without training rows is in no set and belongs to no group.
         calibrating, codes, proba = calibrating[known], codes[known], proba[known]
     scores = score.score(proba, None if uniform is None else uniform[calibrating])
     rows = options.weighted_rows(safe_indexing(data.X, calibrating), predicted=False)
@@ -56,13 +56,14 @@ def fit_split_sets(
     )
     calibration.check()
     if by_class and calibration.groups is not None:
-        list(calibration.groups.partition(classes))  # raises if a class has too few calibration rows
+        # This call raises an error if a class has too few calibration rows.
+        list(calibration.groups.partition(classes))
     return SplitSets(model, classes, calibrating, score, options, by_class, allow_empty, calibration)
 
 
 @dataclass(frozen=True, eq=False)
 class SplitSets:
-    """A fitted classifier and its calibration scores; if ``by_class``, each class is a group."""
+    """A fitted classifier and its calibration scores; with ``by_class``, each class is a group."""
 
     model: FoldModel
     classes: np.ndarray
@@ -79,7 +80,7 @@ class SplitSets:
         return float(self.calibration.repetitions.sum())
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
-        """Return the sets of each coverage, shape (n, K, k): classes with scores up to the quantile."""
+        """Return the sets of each coverage, which contain the classes with scores up to the quantile."""
         proba = class_proba(self.model.estimator, self.model.model_input(X))
         scores = self.score.score(proba, uniform)
         groups = self._groups_of(X)
@@ -106,7 +107,7 @@ class SplitSets:
         return sets if self.allow_empty else fill_empty(sets, lambda: proba)
 
     def _groups_of(self, X: Any) -> list[WeightedRows]:
-        """Return the new rows, once per class if classes are groups; n is 1 if all rows are treated alike."""
+        """Return the new rows, once per class if each class is a group."""
         rows = self.options.weighted_rows(X, predicted=True)
         if rows.labels is None and rows.functions is None and not rows.test_weight.ndim:
             rows = replace(rows, n=1)

@@ -1,4 +1,4 @@
-"""Block-wise computation of metrics, calibration over time, and sequential tests of calibration."""
+"""Metrics of blocks of rows, calibration over time, and sequential tests of calibration."""
 
 from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 from skuq.monitoring._calibration_drift import calibration_drift
