@@ -83,7 +83,7 @@ def test_21_data_sets(real_data):
     )
     assert claims(MixtureRegressor, f"cover {pool:.1f} % of the test rows without and {recalibrated:.1f} %")
     bootstrap = 100 * number["bootstrap of a forest"]["coverage"]
-    assert claims(BootstrapRegressor, f"90 % intervals of a default forest cover {bootstrap:.0f} %")
+    assert claims(BootstrapRegressor, f"For a default random forest, 90 % intervals cover {bootstrap:.0f} %")
 
 
 def test_21_data_sets_on_the_landing_page(real_data):
@@ -178,8 +178,7 @@ def mean_coverage(model, n: int, n_columns: int) -> float:
 def test_single_trees_in_cross_conformal_prediction(method, claimed):
     assert claims(
         CrossConformalRegressor,
-        'For single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with '
-        '"jackknife+ab"',
+        'for single trees and a nominal coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about 90 %',
     )
     model = CrossConformalRegressor(DecisionTreeRegressor(random_state=0), method)
     assert mean_coverage(model, 200, 3) == pytest.approx(claimed, abs=0.02)
