@@ -695,8 +695,16 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
         ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
         ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
-        ({"net_params": {"lr": 0.1}}, ValueError, "must not hold 'lr'.* Use its parameter `learning_rate`"),
-        ({"net_params": {"criterion": 1}}, ValueError, "must not hold 'criterion', which .*Regressor sets"),
+        (
+            {"net_params": {"lr": 0.1}},
+            ValueError,
+            "must not contain 'lr'.* Use its parameter `learning_rate`",
+        ),
+        (
+            {"net_params": {"criterion": 1}},
+            ValueError,
+            "must not contain 'criterion', which .*Regressor sets",
+        ),
         ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
         ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use its parameter `lr_schedule`"),
         (

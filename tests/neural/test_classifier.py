@@ -464,7 +464,7 @@ def test_a_classifier_has_no_distribution(blobs):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["a"] * 120, "`y` must hold at least two classes, got one class, 'a'"),
+        (["a"] * 120, "at least two classes in the rows with positive weight, got one class, 'a'"),
         (np.linspace(0, 1, 120), "Unknown label type: continuous"),
         (np.where(np.arange(120) < 5, np.nan, np.arange(120) % 2), "Input y contains NaN"),
         (None, "requires y to be passed, but the target y is None"),
@@ -593,7 +593,7 @@ def test_a_class_without_rows_to_train_on_raises(validation_size):
     X, y = np.arange(30.0).reshape(-1, 1), np.repeat(["a", "b", "c"], 10)
     model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=validation_size, **SMALL)
     with pytest.raises(
-        ValueError, match=r"must leave rows of each class to train on, but all 10 of class '[ac]'"
+        ValueError, match=r"must leave rows of each class for training, but all 10 rows of class '[ac]'"
     ):
         model.fit(X, y)
 

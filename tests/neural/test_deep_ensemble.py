@@ -195,7 +195,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     ("params", "message"),
     [
         ({"bootstrap": False}, "without bootstrap, no row is out of bag"),
-        ({"output": "mixture", "loss": "squared_error"}, "which learns no variance, got .mixture."),
+        ({"output": "mixture", "loss": "squared_error"}, "which does not learn a variance, got .mixture."),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, 'folds', got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
