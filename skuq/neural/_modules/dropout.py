@@ -152,7 +152,8 @@ class DropoutUserModule(StackedUserModule):
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
                 "`module` must build a network that works with torch.func.vmap, because one draw of "
-                f"its dropout layers applies to all rows, got the error: {error}. Avoid control flow that depends on values."
+                f"its dropout layers applies to all rows, got the error: {error}. Avoid control flow that "
+                "depends on values."
             ) from error
 
     def _dropout_layers(self) -> list[Any]:
