@@ -144,7 +144,7 @@ def test_the_accumulator_of_the_caller_stays_empty(frame):
         ([], ("loc", "scale"), ValueError, "at least one partition"),
         (da.ones(4), (1, 2), ValueError, "must have two dimensions, rows and columns, got 1"),
         (da.ones((4, 4), chunks=2), (1, 2), ValueError, "got 2 blocks of columns"),
-        (da.ones((4, 4)), "loc", TypeError, "`y_pred` must be the columns of mean and standard deviation"),
+        (da.ones((4, 4)), "loc", TypeError, "`y_pred` must be the columns of means and standard deviations"),
         (da.ones((4, 4)), (1, 2, 3), TypeError, "`y_pred` must be the columns of mean"),
     ],
 )

@@ -293,7 +293,7 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
     ]
     for space, params, rows, weights in cases:
         with pytest.raises(
-            ValueError, match="must name a study of the same data, folds, space and constraints"
+            ValueError, match="must be the name of a study with the same data, folds, space and constraints"
         ):
             auto(space, **params, **options).fit(rows, Y, **weights)
 
@@ -633,7 +633,9 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
         match="`study_name` must name a study of the same data, folds, space and constraints, but 'mine'",
     ):
         auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(ValueError, match="`study_name` must name a study of the same data, folds, space"):
+    with pytest.raises(
+        ValueError, match="`study_name` must be the name of a study with the same data, folds, space"
+    ):
         auto(TINY, n_trials=1, **options).fit(X, Y)
 
 

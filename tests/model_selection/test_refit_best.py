@@ -132,7 +132,7 @@ def test_nothing_but_nan_is_an_error():
         (refit_best("ence"), "got 'ence'. Did you mean 'neg_ence'"),
         (
             refit_best("r2", subject_to={"mace": ("<=", 0.5)}),
-            "`subject_to` must name metrics of the search .*got 'mace'",
+            "`subject_to` must contain metrics of the search .*got 'mace'",
         ),
     ],
 )

@@ -190,7 +190,7 @@ def test_pairs_of_estimators_and_rows_are_fitted_together(sine):
 def test_fit_many_refuses_what_it_cannot_train(sine):
     X, y = sine
     model = MODELS["pnn"]
-    with pytest.raises(TypeError, match=r"must hold estimators of skuq\.neural.*LinearRegression"):
+    with pytest.raises(TypeError, match=r"must be estimators of skuq\.neural.*LinearRegression"):
         fit_many([model, LinearRegression()], X, y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         fit_many([model], X, y[:-1], [np.arange(10)])
@@ -311,7 +311,7 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
 def test_rows_held_out_must_count(sine):
     weight = np.where(np.arange(150) < 30, 0.0, 2.0)
     model = PNNRegressor(validation_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
-    with pytest.raises(ValueError, match="`validation_size` must hold out rows of positive weight"):
+    with pytest.raises(ValueError, match="`validation_size` must hold out rows with positive weight"):
         model.fit(*sine, sample_weight=weight)
 
 
@@ -505,7 +505,9 @@ def test_a_callback_may_stop_the_training(model, event, epoch, n_epochs, sine):
 
 
 def test_a_callback_must_let_one_epoch_end(model, sine):
-    with pytest.raises(ValueError, match="`callbacks` must not stop the training before the first epoch"):
+    with pytest.raises(
+        ValueError, match="`callbacks` must not stop the training before the end of the first epoch"
+    ):
         model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
 
 

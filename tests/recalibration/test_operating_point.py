@@ -373,5 +373,5 @@ def test_certain_predictions_that_are_exact_but_for_rounding_count_as_met():
     y = np.where(scale == 0, loc * (1 + 2.0**-50), loc + 2 * np.sin(np.arange(20)))
     fitted = OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y)
     assert fitted.operating_point_.miss_rate <= 0.1
-    with pytest.raises(ValueError, match=r"`miss_rate` must be at least .*in this share of the rows"):
+    with pytest.raises(ValueError, match=r"`miss_rate` must be at least .*In this share of the rows"):
         OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y + np.where(scale == 0, 1e-3, 0))

@@ -127,7 +127,7 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": expon()}}}},
             TypeError,
-            "must be a list of values, or scipy's uniform, loguniform or randint",
+            "must be a list of values or scipy's uniform, loguniform or randint",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "methods": "residual"}}},
@@ -165,12 +165,12 @@ def test_a_wrong_space_is_named(space, error, message):
         (
             {"params": {"alpha": uniform(1, 0)}},
             ValueError,
-            "must be a distribution between two finite bounds",
+            "must be a distribution with two finite bounds",
         ),
         (
             {"params": {"alpha": randint(1, 5, loc=0.5)}},
             ValueError,
-            "must have integers as bounds",
+            "must have integer bounds",
         ),
         (
             {"methods": 5},
