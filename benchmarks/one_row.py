@@ -87,7 +87,7 @@ def seconds(function: Callable[[], object]) -> float:
 def measure(
     model: Callable[[], object], base: Callable[[], object], seconds_per_case: float = 3.0
 ) -> tuple[float, float]:
-    """Return the median times of both, measured in alternating calls."""
+    """Return the median times of the model and of its base, measured in alternating calls."""
     once = seconds(model) + seconds(base)
     n_calls = int(np.clip(seconds_per_case / once, 3, CALLS))
     times = [(seconds(model), seconds(base)) for _ in range(n_calls)]

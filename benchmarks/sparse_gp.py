@@ -84,7 +84,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def in_turns(own: Callable[[], object], peer: Callable[[], object], budget: float) -> tuple[float, float]:
-    """Return the best times of both, measured in alternating calls."""
+    """Return the best times of both functions, measured in alternating calls."""
     first = seconds(own), seconds(peer)
     rounds = max(1, min(9, int(budget / sum(first))))
     times = [first] + [(seconds(own), seconds(peer)) for _ in range(rounds)]

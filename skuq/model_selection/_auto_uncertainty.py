@@ -407,7 +407,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             encoded = any(entry.get("encoding") is not None for entry in entries)
             tags.input_tags.string = tags.input_tags.categorical = encoded
             members = [get_tags(entry["estimator"]) for entry in entries]
-        except Exception:  # no tags; fit raises for an invalid space
+        except Exception:  # a base model may have no tags; `fit` checks the space
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)

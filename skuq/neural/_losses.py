@@ -423,7 +423,7 @@ def resolve_selection_score(
     if score is None or (of_mean and score.n_outputs > 1):
         names = ["squared_error"] if of_mean else [*also, *LOSSES]
         listing = ", ".join(repr(name) for name in names)
-        which = " without a variance, as the network predicts only a mean" if of_mean else ""
+        which = " without a variance, because the network predicts only a mean" if of_mean else ""
         raise ValueError(
             f"`keep_best` must be one of {listing}, an instance of skuq.neural.Loss{which}, or False, got "
             f"{keep_best!r}."

@@ -49,7 +49,7 @@ def _from_columns(dist: Any) -> Normal:
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
             f"{_EXPECTED}, got an array of shape {columns.shape}. In a Pipeline, a recalibrator must follow "
-            "regressor whose `transform` returns a Distribution, such as `skuq.UncertaintyRegressor`."
+            "a regressor whose `transform` returns a Distribution, such as `skuq.UncertaintyRegressor`."
         )
     check_finite(columns, "dist")
     check_non_negative(columns[:, 1], "scale, the second column of dist,")

@@ -165,7 +165,7 @@ class ConformalRegressor(BaseConformalRegressor):
     >>> X = rng.uniform(0, 1, size=(2000, 1))
     >>> y = 3 * X[:, 0] + (0.1 + X[:, 0]) * rng.normal(size=2000)
     >>> model = ConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> np.diff(model.predict_interval([[0.1], [0.9]])).ravel().round(1)  # one width
+    >>> np.diff(model.predict_interval([[0.1], [0.9]])).ravel().round(1)  # all widths are equal
     array([2.2, 2.2])
     >>> adaptive = ConformalRegressor(ResidualRegressor(LinearRegression()), "normalized", random_state=0)
     >>> adaptive.fit(X, y).predict_interval([[0.1], [0.9]], coverage=[0.5, 0.9]).shape

@@ -1,10 +1,10 @@
 """Estimated decrease of the errors by more training rows and by averages of models.
 
-An out-of-fold error is the error of one model that is trained on a part of the rows. The errors are smaller
-for a model that is trained on all rows, and for the average of the models of all folds. Models that are
-trained without two folds show how much smaller. Compared with models trained without one fold, they show how
-the errors decrease with the number of rows. Compared with each other, they show how much two models differ on
-rows on which neither of them is trained.
+An out-of-fold error is the error of one model that is trained on a part of the rows. Two other models have
+smaller errors: a model that is trained on all rows, and the average of the models of all folds. This module
+estimates both decreases from models that are trained without two folds. A comparison of these models with the
+models trained without one fold shows how the errors decrease with the number of rows. A comparison of two of
+these models on rows that neither of them is trained on shows how much an average of models gains.
 """
 
 from __future__ import annotations

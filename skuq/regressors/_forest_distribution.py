@@ -270,7 +270,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self._floor = out_of_bag.floor(corrected)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
-        """Predict rows by forests that are fitted without at most a tenth of all rows at a time."""
+        """Predict rows in parts of at most a tenth of all rows, each by a forest fitted without this part."""
         rng = np.random.RandomState(self._refit_seed)
         order = rng.permutation(rows)
         parts = np.array_split(order, min(len(rows), -(-10 * len(rows) // len(data))))

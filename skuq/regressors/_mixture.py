@@ -322,7 +322,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         else:
             self._fit_members(None, member_seeds, data, progress)
             self.weights_, self.recalibrator_ = given, None
-            if hasattr(self, "out_of_fold_crps_"):  # from an earlier fit
+            if hasattr(self, "out_of_fold_crps_"):  # set by an earlier fit
                 del self.out_of_fold_crps_
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
@@ -442,12 +442,12 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def __sklearn_tags__(self) -> Tags:
         """Return the tags; an input tag is set if all members have it."""
         tags = super().__sklearn_tags__()
-        if self.estimators is None:  # avoids the import of torch
+        if self.estimators is None:  # this branch avoids the import of torch
             tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
             return tags
         try:
             members = [get_tags(one) for _, one in self.estimators if not is_dropped(one)]
-        except Exception:  # no tags; invalid members raise in fit
+        except Exception:  # a member may have no tags; `fit` checks members
             return tags
         tags.input_tags.allow_nan = all(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = all(one.input_tags.sparse for one in members)

@@ -161,12 +161,13 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        rows get the mean of both fits. A ``scale_estimator`` is fitted once without each fold and once to all
        rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
        scale of a new row is limited to the range of the training residuals.
-    3. An out-of-fold error is the error of one model without one fold. The errors are smaller for the mean of
-       the folds' models, and for a model fitted to all rows. Both decreases are estimated from models that
-       are fitted without two folds, for three pairs of folds. The decrease by averaging follows from the
-       differences of two such models on rows that both leave out. The decrease by more rows follows from a
-       comparison with the models without one fold; it is modeled as a power of the number of rows and shrunk
-       according to its standard error. The scale of new rows is multiplied by the estimated factor.
+    3. An out-of-fold error is the error of one model that is fitted without one fold. The mean of the folds'
+       models has smaller errors, because it is an average. A model fitted to all rows has smaller errors,
+       because it has more training rows. To estimate both effects, models are fitted without two folds, for
+       three pairs of folds. The effect of the average is estimated from the differences of two such models
+       on rows that both leave out. The effect of more rows is estimated by a comparison with the models
+       fitted without one fold; it is modeled as a power of the number of rows, and shrunk according to its
+       standard error. The scale of new rows is multiplied by the factor for the location in use.
     4. The standardized residuals :math:`z = r / s(x)` are computed from out-of-fold predictions of both
        models. A Student t distribution with mean 0 is fitted to these residuals. `IsotonicRecalibrator` then
        corrects the differences from this distribution, such as skewness. The resulting distribution has a
@@ -178,10 +179,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        logarithm of the factor from step 3 is multiplied by n / (n + 20). With ``groups``, n is the number of
        groups. If n is less than 12, a `SmallSampleWarning` is issued.
 
-    Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. It
-    would fit the residuals of the neighbors of a row, which depend on the target of this row, because the
-    mean models of the neighbors are trained on this row. Around fully grown trees in one dimension, 90 %
-    intervals would cover about 73 %. The default model averages over many rows and avoids this.
+    Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. For a
+    row, it would predict the residuals of the neighboring rows. These residuals depend on the target of the
+    row, because the mean models of the neighboring rows are trained on it. Around fully grown trees in one
+    dimension, 90 % intervals would cover about 73 %. The default model averages over many rows, which avoids
+    this problem.
 
     A conditional shape is the distribution, given x, of the levels u that the residuals have under the common
     shape. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t from the columns of X,

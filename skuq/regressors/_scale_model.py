@@ -95,7 +95,7 @@ def shrunk_scale_model(
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
     counted = target if weight is None else target[weight > 0]
     bounds = (float(counted.min()), float(counted.max()))
-    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # user models may raise
+    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # a user model may raise
         model = None
     return ScaleModel(model, float(level - slope * center), slope, unit, bounds)
 

@@ -69,6 +69,6 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    counted = X[share > 0][0] if len(X) else 0.0  # subtracted to avoid rounding
+    counted = X[share > 0][0] if len(X) else 0.0  # subtracted to avoid rounding errors
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)

@@ -270,7 +270,7 @@ def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
     losses = losses.mean(axis=1)
     durations = np.sum([part.durations[:n_epochs] for part, _ in pieces], axis=0)
     scores = pieces[0][0].scores[pieces[0][1]]
-    history = History()  # a list; append is five times as fast as `record`
+    history = History()  # `append` is five times as fast as `record`
     for epoch, values in enumerate(
         zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
     ):

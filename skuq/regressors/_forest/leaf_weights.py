@@ -1,9 +1,9 @@
 r"""Weights of the training rows that are in the same leaves as a new row.
 
 For a row x, the weight of training row j is a mean over trees: 1 / (number of training rows in the leaf of x)
-if j is in this leaf, otherwise 0 (equations 3 and 4 of Meinshausen 2006). The number includes training rows
-that the tree has not drawn. For a training row x, only its out-of-bag trees are used, and its own weight is
-0.
+if j is in this leaf, otherwise 0 (equations 3 and 4 of Meinshausen 2006). All training rows in the leaf
+count, including rows that the tree has not drawn. For a training row x, only its out-of-bag trees are used,
+and its own weight is 0.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def fit_pool(
     }
     report = progress.reporter("member")
     results: Iterable[FittedMember]
-    if report is not None and n_jobs in (None, 1):  # reports the folds of each member
+    if report is not None and n_jobs in (None, 1):  # reports each fold of a member
         results, report = _one_by_one(tasks, progress), None
     else:
         calls = (delayed(_fit_member)(*task) for task in tasks.values())

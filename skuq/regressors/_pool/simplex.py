@@ -21,7 +21,7 @@ _MOST_SUPPORTS = 100
 
 def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
     """Return the minimizer of b'w + 1/2 w'Qw over the simplex, by a primal active-set method."""
-    b = linear - linear.min()  # a constant would round small differences
+    b = linear - linear.min()  # a large constant would cause rounding errors
     scale = max(float(b.max()), float(np.abs(quadratic).max())) or 1.0
     b, Q = b / scale, quadratic / scale
     m = len(b)
