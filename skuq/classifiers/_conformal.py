@@ -83,7 +83,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        A group with fewer calibration rows is rare. Only used with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
         Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
         x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
@@ -98,8 +98,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         no rows are held out: each row is predicted by the model that is fitted without the fold of this row.
         An int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Must keep its default with ``cv``
-        or with a FrozenEstimator.
+        Share or number of rows that are held out at random for calibration. Cannot be combined with ``cv`` or
+        a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -151,11 +151,11 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     rows of this class. If n is less than c/(1 - c), sets contain all classes and a `SmallSampleWarning` is
     issued.
 
-    By default, held-out rows are stratified: their shares of the classes are the shares in all rows, so the
-    coverage varies less between calibration sets. If most classes have few rows, stratified rows and new rows
-    are only approximately exchangeable; ``cv=ShuffleSplit(1)`` ignores the classes and is exact. Classes with
-    fewer than two rows to hold out are drawn together, so the only row of a class may be a calibration row.
-    With ``group_by="class"``, however, the only row of a class is always a training row.
+    By default, held-out rows are stratified: each class has the same share of the held-out rows as of all
+    rows, so the coverage varies less between calibration sets. If most classes have few rows, stratified rows
+    and new rows are only approximately exchangeable; ``cv=ShuffleSplit(1)`` ignores the classes and is exact.
+    Classes with fewer than two rows to hold out are drawn together, so the only row of a class may be a
+    calibration row. With ``group_by="class"``, however, the only row of a class is always a training row.
 
     *Folds (CV+).* For each fold, the model of this fold computes the score of a class, and the score is
     compared with the calibration scores of the rows of this fold. A class is in the set if its score is

@@ -39,8 +39,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
         min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
-        Whether each network learns a factor for each of its inputs, which multiplies this input. Not used
-        with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     ci_scale : {"member", "mean"}, default="member"

@@ -40,7 +40,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the residuals of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        A group with fewer calibration rows is rare. Only used with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
 
     Attributes
     ----------

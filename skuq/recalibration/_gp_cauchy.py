@@ -57,10 +57,10 @@ class GPCauchyRecalibrator(GPRecalibrator):
 
     Use this class if some predictions are wrong by orders of magnitude, which is rare. The tails of a Cauchy
     distribution are so heavy that its mean does not exist, so a gross outlier hardly changes the fit. For
-    ordinary data, 90 % intervals become more than 1.5 times too wide, and intervals with a low coverage
-    become too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution clearly fits the residuals
-    better. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the data.
-    Prefer ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
+    ordinary data, 90 % intervals become more than 1.5 times as wide as needed, and intervals with a low
+    coverage become too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution clearly fits the
+    residuals better. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the
+    data. Prefer ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from skuq.recalibration._scaling import central_bands, miss_share, nudge_until_c
 
 
 class OperatingPointRecalibrator(BaseRecalibrator):
-    r"""Set the width of the intervals to a given miss rate, or to the lowest cost of width and misses.
+    r"""Choose the width of the intervals for a given miss rate, or for the lowest cost of width and misses.
 
     Use this class, for example, if at most 5 % of the targets may be outside the intervals, or if a miss
     costs a hundred times as much as a unit of width. It calibrates the central interval with the coverage
@@ -47,9 +47,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Exactly one
         of `miss_rate` and `cost` must be given.
     cost : float or pair of float, default=None
-        Costs of width and misses. A number c in [0, 1] is the cost c of width plus the cost 1 - c of misses,
-        with lengths in units of the standard deviation of y. A pair contains the cost of one unit of width
-        and the cost of one unit of misses, with lengths in the units of y.
+        Costs of width and misses. With a number c in [0, 1], one unit of width costs c and one unit of misses
+        costs 1 - c, with lengths in units of the standard deviation of y. A pair contains the cost of one
+        unit of width and the cost of one unit of misses, with lengths in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Width in the cost: the mean half width of the intervals, or the mean distance from a covered target to
         the nearest bound.

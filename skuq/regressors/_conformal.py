@@ -59,8 +59,8 @@ class ConformalRegressor(BaseConformalRegressor):
         recent)]``. With None, ``calibration_size`` rows are drawn at random. Must be None with a
         FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Must keep its default with ``cv``
-        or with a FrozenEstimator.
+        Share or number of rows that are held out at random for calibration. Cannot be combined with ``cv`` or
+        a FrozenEstimator.
     group_by : callable, column name or None, default=None
         Labels of groups that each have their own guarantee (Mondrian conformal prediction). A callable gets X
         of n rows and returns n labels. A name is the name of a column of the DataFrame X; the estimator also
@@ -69,7 +69,7 @@ class ConformalRegressor(BaseConformalRegressor):
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        A group with fewer calibration rows is rare. Only used with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
         Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
         x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant

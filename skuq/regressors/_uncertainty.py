@@ -42,14 +42,14 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.
         - "forest": `ForestDistributionRegressor`, calibrated on the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models plus noise.
-        - "conformal": `ConformalRegressor`, with guaranteed coverage; call ``estimator_.partial_fit`` for its
-          ``partial_fit``. `CrossConformalRegressor` is used if ``method_params`` contains one of its methods,
-          such as ``{"method": "cv+"}``.
+        - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
+          ``estimator_.partial_fit``. `CrossConformalRegressor` is used if ``method_params`` contains one of
+          its methods, such as ``{"method": "cv+"}``.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation. "residual" passes ``effort`` to `ResidualRegressor`. "bootstrap" fits 20, 50 or
         100 members. "native", "forest" and split conformal prediction always need one fit. Other methods use
-        3, 5 or 10 folds. A quantile loss that needs one fit per level is fitted at 4, 4 or 11 levels with 2,
-        2 or 5 folds, which is 12, 12 or 66 fits.
+        3, 5 or 10 folds. A quantile loss that needs one fit per level has 4 levels and 2 folds (12 fits) with
+        "low" and "standard", and 11 levels and 5 folds (66 fits) with "high".
     method_params : dict or None, default=None
         More parameters of the class of the method, such as ``{"n_estimators": 100}``. Must be empty with
         "native". With "recalibrated", these are parameters of `RecalibratedRegressor`, such as
@@ -119,13 +119,13 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     level, one model is fitted to all rows, and two models are fitted without one fold each: twelve fits. The
     two folds are quarters of the rows, or halves if there are fewer than 100 rows. On the rows of the two
     folds, linear quantile regression derives quantiles at eleven levels from the four fitted quantiles. The
-    eleven quantiles are then shifted. On 21 data sets, relative to the quantiles of LightGBM as fitted, the
-    CRPS is 0.98 and the score of 90 % intervals 0.86. With about 100 rows, recalibration can increase the
-    CRPS; use ``effort="high"`` or "residual" if there are few rows. Models that predict all levels by one fit
+    eleven quantiles are then shifted. On 21 data sets, relative to LightGBM without recalibration, the CRPS
+    is 0.98 and the score of 90 % intervals is 0.86. With about 100 rows, recalibration can increase the CRPS;
+    use ``effort="high"`` or "residual" if there are few rows. Models that predict all levels by one fit
     (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
-    For random forests with 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 relative to "residual"
-    (geometric mean), with one fit instead of 6.6.
+    For random forests with 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
+    "residual" (geometric mean), with one fit instead of 6.6.
 
     For a quantile loss with "recalibrated" or "quantile", `predict` returns the mean of the distribution and
     ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
