@@ -106,7 +106,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
     noise_std_ : float
-        Standard deviation of the noise before calibration, in the units of y (equation 9 of [2]_).
+        Standard deviation of the noise before calibration, in the units of y. See equation 9 of [2]_.
     factor_ : float
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.

@@ -51,7 +51,7 @@ def accumulate(
         normal forecasts. A mapping contains the column of the quantiles of each level. A callable gets a
         partition and returns its forecasts, such as ``lambda part: predict_dist(model, part[features])``.
     sample_weight : str or int, default=None
-        Number of repetitions of each row: the name or the number of a column.
+        Number of repetitions of each row. Name or number of a column.
     split_every : int, default=8
         Number of accumulators that one task merges, at least 2.
 
