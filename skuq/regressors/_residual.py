@@ -193,10 +193,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels from 0.0025 to
     0.9975. With fewer than 40 rows, all rows have the common shape.
 
-    The conditional shape improves the score most if the shape of the errors differs strongly between rows. An
-    example is medical charges: most predictions are nearly exact, and a few charges are far above the
-    prediction.
-
     `predict` returns the location. With a conditional shape, the mean of the distribution differs from the
     location, because the shape corrects the bias of the location.
 
