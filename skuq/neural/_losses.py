@@ -291,7 +291,7 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Return derivatives averaged over levels; ``added`` is the change of a level's slope at its quantile."""
+    """Return derivatives averaged over levels; each derivative changes by ``added`` at its quantile."""
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
 

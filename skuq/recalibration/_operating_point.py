@@ -247,7 +247,7 @@ def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) ->
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return distributions with the target intervals; normal if the original interval has no width."""
+    """Return distributions with the intervals ``target``; point masses become normal distributions."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []

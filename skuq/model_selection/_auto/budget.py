@@ -11,7 +11,7 @@ from typing import NamedTuple
 USES = ("imports", "probes", "trials", "choice", "refits")
 """Uses of time that are measured; all other time is reported as "other"."""
 GROWTH = (0.3, 0.85, 1.1)
-"""Smallest, likely and largest exponent of the number of rows in the time of a fit."""
+"""The time of a fit grows with a power of the number of rows: smallest, likely and largest exponent."""
 UNCERTAINTY = 2.0
 """Factor by which the time of a fit may differ from the stated time."""
 MAX_POWER = 3.0

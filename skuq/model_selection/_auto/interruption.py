@@ -47,7 +47,7 @@ def _exists(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # the process of another user exists
+    except OSError:  # the process exists, but belongs to another user
         return True
     return True
 

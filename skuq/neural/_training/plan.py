@@ -177,8 +177,8 @@ def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool
 
 def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
     """Return, for each member, the rows outside one of four random folds."""
-    # Every four members have new folds. All members have the same number of rows, the number of rows outside
-    # the largest fold.
+    # Each group of four members has its own folds. All members have the same number of rows, which is the
+    # number of rows outside the largest fold.
     k = min(_N_FOLDS, len(rows))
     if k < 2:
         return plan_members(seeds, rows, bootstrap=False)
