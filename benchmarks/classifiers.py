@@ -292,7 +292,6 @@ def network_table() -> None:
 
 
 def main() -> None:
-    """Print the tables."""
     if importlib.util.find_spec("torch") and importlib.util.find_spec("skorch"):
         importlib.import_module("torch").set_num_threads(1)
         network_table()

@@ -141,7 +141,6 @@ def measure(
 
 
 def main() -> None:
-    """Print the table."""
     print(f"{'':27}{'':>8}{'':>8}{'skuq':>20}{'':9}{'MAPIE':>20}{'':9}{'ratio':>17}")
     print(
         f"{'what':27}{'n':>8}{'m':>8}"

@@ -366,7 +366,6 @@ def lines() -> Iterator[Line]:
 
 
 def main() -> None:
-    """Print the table."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     warnings.simplefilter("ignore")
     head = f"{'what':44}{'rows':>9}  {'peer':21}{'skuq ms':>10}{'peer ms':>11}{'faster':>8}{'aim':>7}"

@@ -204,7 +204,6 @@ def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

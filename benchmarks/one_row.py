@@ -105,7 +105,6 @@ def moment_seconds(model: Any, X: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="?", default="", help="run only cases whose name contains this text")
     part = parser.parse_args().part

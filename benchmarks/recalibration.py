@@ -157,7 +157,6 @@ def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="run a part of netcal's work, and scale its time up"

@@ -126,7 +126,6 @@ def metric_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
 
 
 def main() -> None:
-    """Print the table."""
     rng = np.random.default_rng(0)
     print(f"{'what':34}{'rows':>9}  {'peer':18}{'skuq ms':>10}{'peer ms':>10}{'ratio':>8}")
     for n in (1_000, 1_000_000):

@@ -166,7 +166,6 @@ def compare_exact(n: int, m: int) -> None:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also run with 41157 rows")
     sizes = (2_000, 10_000, 41_157) if parser.parse_args().large else (2_000, 10_000)

@@ -146,7 +146,6 @@ def compare_resampling() -> None:
 
 
 def main() -> None:
-    """Print the table."""
     print(f"{'what':34}{'rows':>9}  {'peer':26}{'skuq ms':>11}{'peer ms':>12}{'ratio':>10}{'arrays':>9}")
     compare_curves()
     compare_reports()

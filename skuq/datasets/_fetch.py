@@ -200,7 +200,6 @@ def fetch_gal(
 
 
 def load_set(name: str, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a data set that is part of skuq."""
     data = find_set("uci", name)
     return as_bunch(data, _bundled(data), return_X_y=return_X_y, as_frame=as_frame)
 
@@ -297,7 +296,6 @@ def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: 
 
 
 def _describe(data: DataSet) -> str:
-    """Return the description of a data set."""
     columns = [f"- {name}{f' ({unit})' if unit else ''}" for name, unit in data.units.items()]
     check = (
         "checked with the checksum of the published table"

@@ -164,7 +164,6 @@ def make_chung(
 def _observe(
     X: FloatArray, mean: FloatArray, std: FloatArray, rng: np.random.RandomState, return_distribution: Any
 ) -> Any:
-    """Add normal noise to the mean."""
     y = mean + std * rng.standard_normal(len(mean))
     if check_option(return_distribution, "return_distribution", (True, False)):
         return X, y, Normal(mean, std)
@@ -172,7 +171,6 @@ def _observe(
 
 
 def _stretch(values: FloatArray, lower: float, upper: float) -> FloatArray:
-    """Map the range of values to [lower, upper]."""
     smallest, largest = values.min(), values.max()
     return np.asarray(lower + (upper - lower) * (values - smallest) / (largest - smallest))
 

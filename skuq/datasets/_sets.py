@@ -37,12 +37,10 @@ class DataSet:
 
     @property
     def target(self) -> str:
-        """Name of the target."""
         return list(self.units)[-1]
 
     @property
     def features(self) -> list[str]:
-        """Names of the features."""
         return list(self.units)[:-1]
 
     @property

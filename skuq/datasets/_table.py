@@ -24,7 +24,6 @@ def read_csv(source: Any, **options: Any) -> pd.DataFrame:
 
 
 def read_table(path: Path, data: DataSet) -> pd.DataFrame:
-    """Return the table in a file, after a check of its values."""
     return check_table(read_csv(path, compression="gzip"), data)
 
 
@@ -76,6 +75,5 @@ def _checksum(table: pd.DataFrame) -> str:
 
 
 def _shorten(names: Any) -> str:
-    """Return the first names, for an error message."""
     listing = ", ".join(map(str, list(names)[:4]))[:80]
     return f"{listing}, ... ({len(names)})" if len(names) > 4 else listing

@@ -265,7 +265,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return data
 
     def _check_options(self) -> float | None:
-        """Check the parameters, and return the time budget in seconds or None."""
         seconds = self.time_budget
         if seconds is not None:
             seconds = check_number(seconds, "time_budget", positive=True)

@@ -33,7 +33,6 @@ class Constraint:
 
 
 def read_constraints(subject_to: Mapping[str, tuple[str, float]] | None) -> tuple[Constraint, ...]:
-    """Return the checked constraints, or an empty tuple for None."""
     if subject_to is None:
         return ()
     if not isinstance(subject_to, Mapping):

@@ -100,7 +100,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
-        """Return the checked sizes of the hidden layers."""
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
         if len(sizes) < at_least:
             raise ValueError(
@@ -110,7 +109,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
 
     def _options(self) -> TrainingOptions:
-        """Return the training options from checked parameters."""
         clip = self.clip_norm
         self._check_skorch()
         return TrainingOptions(

@@ -250,7 +250,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         return bool(self.noise_estimation == "split") or super()._holds_out(spec)
 
     def _check_settings(self) -> int:
-        """Check the parameters of this class and return the number of members."""
         n_members = check_integer(self.n_estimators, "n_estimators")
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
         check_option(self.noise_estimation, "noise_estimation", ("oob", "split"))

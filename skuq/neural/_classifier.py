@@ -37,7 +37,6 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         """Return the posterior of the trained networks; ``scaler_`` must be set before."""
 
     def _spec(self, data: TrainingData, learning_rate: float, **options: Any) -> TrainingSpec:
-        """Return the specification of a training with the cross-entropy as loss."""
         loss = CrossEntropyLoss(len(data.classes))
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)

@@ -208,7 +208,6 @@ class VariationalClassifier(BaseNeuralClassifier):
         )
 
     def _prior_variance(self) -> float | None:
-        """Return the variance of the prior, or None if it maximizes the evidence."""
         if isinstance(self.prior, str):
             if self.prior != "empirical":
                 raise ValueError(f"`prior` must be a positive number or 'empirical', got {self.prior!r}.")

@@ -171,7 +171,6 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         self.coverage_, self.optimum_, self.operating_point_ = coverage, optimum, point
 
     def _check(self) -> float:
-        """Check the parameters, and return the coverage of the intervals."""
         check_option(self.x_axis, "x_axis", WIDTH_AXES)
         check_option(self.y_axis, "y_axis", MISS_AXES)
         check_option(self.vary, "vary", VARY)

@@ -40,6 +40,5 @@ class DefaultRecalibrator(BaseRecalibrator):
         return recalibrated
 
     def predict(self, dist: Any) -> FloatArray:
-        """Return the recalibrated point prediction of each row."""
         points: FloatArray = self.recalibrator_.predict(dist)
         return points

@@ -71,7 +71,6 @@ class ScaleModel:
             return self.from_logarithm(point_predict(self.model, X))
 
     def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
-        """Return the scales, given the predicted logarithms."""
         shrunk = np.clip(self.intercept + self.slope * logarithm, *self.bounds)
         scale: FloatArray = self.unit * np.exp(shrunk)
         return scale

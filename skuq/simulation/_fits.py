@@ -68,7 +68,6 @@ def training_sets(process: Any, task: Task) -> list[TrainingSet]:
 def fit_and_forecast(
     estimator: Any, task: Task, sets: Sequence[TrainingSet], X_test: Any
 ) -> tuple[list[Forecast], list[Caught]]:
-    """Fit the estimator to each training set; return the forecasts and the warnings."""
     with warnings.catch_warnings(record=True) as caught, note_fold(_place(task)):
         fitted = _fit(estimator, task, sets)
         forecasts = [_forecast(one, X_test, task) for one in fitted]

@@ -16,7 +16,6 @@ class Metric:
         self.__name__ = scorer.__name__
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Return the score of a fitted estimator."""
         return float(self.scorer(estimator, X, y))
 
 

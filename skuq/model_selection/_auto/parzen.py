@@ -65,7 +65,6 @@ def open_study(
 
 
 def _open_storage(optuna: Any, storage: Any) -> Any:
-    """Return Optuna's storage for a URL, or the given storage."""
     if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
     if not isinstance(storage, str):

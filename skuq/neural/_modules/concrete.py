@@ -57,7 +57,6 @@ class LearnedRates(StackedModule):
         return total + weight.shape[2] * (log_rate.exp() * log_rate + log_kept.exp() * log_kept)
 
     def rates(self) -> FloatArray:
-        """Return the learned rates of the first member, one per layer."""
         learned: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
         return learned
 

@@ -17,7 +17,6 @@ _MEMBERS_WORTH_A_GPU = 32
 
 
 def read_device(device: str, n_members: int) -> torch.device:
-    """Return the torch device for the parameter ``device`` and the number of members."""
     check_option(device, "device", DEVICES)
     available = torch.cuda.is_available()
     if device == "cuda" and not available:

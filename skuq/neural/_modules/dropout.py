@@ -205,7 +205,6 @@ class DropoutArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Check ``dropout`` and ``last_layer``, and return the settings."""
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if module is not None:
             return cls((), module=module, noise=noise)

@@ -156,7 +156,6 @@ class Layers:
 
     @classmethod
     def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
-        """Check the parameters, and return the settings of the layers."""
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),

@@ -101,7 +101,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         self._gradients = self._split(self.flat.grad)
 
     def end_training(self) -> None:
-        """Undo `begin_training`."""
         self._leaves, self._gradients, self._workspaces, self.flat.grad = None, {}, {}, None
         self._draws = None
 

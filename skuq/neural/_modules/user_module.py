@@ -160,7 +160,6 @@ def _built(
 
 
 def check_module(module: Any) -> Callable[[int, int], Any] | None:
-    """Check the parameter ``module``, and return it."""
     if module is not None and not callable(module):
         raise TypeError(
             "`module` must be a class or function that returns a torch.nn.Module for the arguments "

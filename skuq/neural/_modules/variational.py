@@ -87,7 +87,6 @@ class VariationalModule(StackedModule):
         return factor
 
     def _divergence_of(self, layer: UncertainLayer) -> Tensor:
-        """Return the divergence of one layer, shape (M,)."""
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
         given = self.divergence.prior_variance

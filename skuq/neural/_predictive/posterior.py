@@ -58,6 +58,5 @@ class Posterior(TrainedNetworks, ABC):
         return (y - moments.mean) / moments.total
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
-        """Return the calibrated distribution of each row."""
         moments = self.moments(X)
         return calibration.apply(moments.mean, moments.total, moments.epistemic)

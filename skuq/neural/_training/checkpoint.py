@@ -82,7 +82,6 @@ class KeepBestEpoch(Callback):
         return torch.from_numpy(matrix).to(y.device)
 
     def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
-        """Return the rows to which each score applies."""
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
         scores: list[TrainingLoss] = []  # a list, because losses of users may not be hashable

@@ -48,7 +48,6 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
 
 
 def _n_held_out(size: numbers.Real, n_usable: int) -> int:
-    """Return the number of held-out rows, from 1 to n_usable - 1, given a number or a share."""
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(

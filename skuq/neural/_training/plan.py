@@ -145,7 +145,6 @@ class FitPlan:
     score_weight: FloatArray | None = None  # in the score, shape (n,)
 
     def batch_shape(self, batch_size: int) -> tuple[int, int]:
-        """Return the number of batches per epoch and the number of rows per batch."""
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:

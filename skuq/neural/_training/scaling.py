@@ -56,11 +56,9 @@ class Standardizer:
         return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
 
     def loc(self, standardized: FloatArray) -> FloatArray:
-        """Return means in the units of y."""
         return self.y_mean + self.y_scale * standardized
 
     def scale(self, variance: FloatArray) -> FloatArray:
-        """Return standard deviations in the units of y."""
         return self.y_scale * np.sqrt(variance)
 
 

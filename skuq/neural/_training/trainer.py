@@ -136,7 +136,6 @@ def _train_chunk(
     device: torch.device,
     on_epoch: Callable[..., object] | None,
 ) -> _Part:
-    """Train the members of one chunk in one net; ``plans`` are the plans of the fits in the chunk."""
     plans = [
         replace(plan, seeds=plan.seeds[start:stop], rows=plan.rows[start:stop])
         for plan, (start, stop) in zip(plans, chunk.spans, strict=True)

@@ -102,7 +102,6 @@ class FittedProcess:
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:
-        """Return the standard deviation of each latent process without its constant."""
         return self.process.amplitudes.copy()
 
     def inducing_points(self) -> FloatArray:

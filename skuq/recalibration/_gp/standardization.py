@@ -146,13 +146,11 @@ def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 
 
 def _center_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Return the weighted median and the scale of the values."""
     ranks = WeightedRanks(values, weight)
     return ranks.median, _range(ranks, _TAIL) / _NORMAL
 
 
 def _range(ranks: WeightedRanks, tail: float) -> float:
-    """Return the distance between the quantiles at a level and at its complement."""
     low, high = tail * ranks.total, (1 - tail) * ranks.total
     # at a whole rank, use the midpoint of two values, so that mirrored data give mirrored results
     upper = ranks.quantile(high) + ranks.quantile_from_top(low)
