@@ -207,7 +207,7 @@ def _too_few_rows(coverage: float, n_rows: float) -> str | None:
     if n_rows >= needed:
         return None
     return (
-        f"intervals of {100 * coverage:g} % need at least {needed} calibration rows, got {n_rows:g}. The "
+        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. The "
         "intervals may be too short. Use more rows, a larger `validation_size` if rows are held out, or a "
         "lower `calibration_coverage`."
     )

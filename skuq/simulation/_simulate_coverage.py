@@ -128,7 +128,7 @@ def simulate_coverage(
     seed = draw_seed(random_state)
     if n_simulations < _FEW_SIMULATIONS:
         warn_user(
-            f"the coverage at a row has a standard error of up to {0.5 / np.sqrt(n_simulations):.2f} with "
+            f"coverage at a row has a standard error of up to {0.5 / np.sqrt(n_simulations):.2f} with "
             f"{n_simulations} simulations. Use at least 100 simulations.",
             SmallSampleWarning,
         )

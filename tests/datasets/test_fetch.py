@@ -417,7 +417,7 @@ def test_a_set_without_a_published_table_is_said_to_be_unverified(monkeypatch, t
     monkeypatch.delenv("SKUQ_DATA", raising=False)
     found = fetch_uci("superconductivity", data_home=tmp_path)
     assert not found.verified
-    assert "unverified" in found.DESCR
+    assert "not checked" in found.DESCR
 
 
 def test_without_a_checksum_the_names_must_agree(monkeypatch, tmp_path):

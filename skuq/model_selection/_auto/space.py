@@ -269,7 +269,7 @@ def read_space(space: Any, random_folds: bool) -> Space:
             check_recalibrator(recalibrator)
     if len({str(name) for name in estimators}) < len(estimators):
         raise ValueError(
-            f"`space['estimators']` must have names that are different strings, got {list(estimators)}."
+            f"`space['estimators']` must have names that are different as strings, got {list(estimators)}."
         )
     bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
     return Space(bases, {str(name): one for name, one in recalibrators.items()})
