@@ -94,7 +94,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         if len(lost):
             label, n_rows = data.classes.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
             raise ValueError(
-                f"`validation_size` must leave rows of each class for training, but all {n_rows} rows of "
+                f"`validation_size` must leave rows of each class for training, but all {n_rows} of "
                 f"class {label!r} are held out. Use more rows, a smaller `validation_size` or "
                 "keep_best=False."
             )

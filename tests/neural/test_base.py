@@ -604,7 +604,7 @@ def test_a_loss_that_averages_over_rows_raises(sine, params):
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
 def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model, sine):
     for score in ("crps", AbsoluteError()):
-        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss of the mean"):
+        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss without a variance"):
             clone(model).set_params(keep_best=score).fit(*sine)
     model.set_params(keep_best="squared_error").fit(*sine)
     assert "valid_loss" in model.history_[1]
@@ -628,7 +628,7 @@ def test_keep_best_names_a_score_or_is_false(model, sine):
     [
         (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
         ([], "`validation_size` must give at least one fold"),
-        (GroupKFold(3), "`validation_size` must be a splitter that needs no groups, got GroupKFold"),
+        (GroupKFold(3), "`validation_size` must be a splitter that does not need groups, got GroupKFold"),
         (
             "last",
             "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter",
