@@ -70,8 +70,8 @@ def cross_val_predict_dist(
         Observed targets.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
-        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are shuffled,
-        because models would have to extrapolate if the rows of X are sorted.
+        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
+        shuffled, because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
     params : dict, default=None
