@@ -27,7 +27,11 @@ from skuq.monitoring import MetricAccumulator
 from skuq.monitoring._accumulator import accumulator as module
 from tests.metrics.options import required
 
-MERGING = [spec for spec in all_specs().values() if not spec.random and not spec.of_classes]
+MERGING = [
+    spec
+    for spec in all_specs().values()
+    if not spec.random and not spec.of_classes and spec.crps_part is None
+]
 LEVELS = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 SETTINGS = [{spec.abbreviation: required(spec)} for spec in MERGING if required(spec)]
 OPTIONS = functools.reduce(operator.or_, SETTINGS, {})
@@ -343,6 +347,7 @@ def test_a_function_names_its_metric():
     ("arguments", "message"),
     [
         ({"metrics": ["agce"]}, "must be mergeable, but 'agce' is not, because it draws random groups"),
+        ({"metrics": ["crps_uncertainty"]}, "must be mergeable, but 'crps_uncertainty' is not"),
         ({"metrics": ["ert"]}, "must be mergeable, but 'ert' is not, because it depends on the features"),
         (
             {"metrics": ["auucc"], "options": {"auucc": {"vary": "bias"}}},
