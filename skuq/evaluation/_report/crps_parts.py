@@ -19,8 +19,8 @@ COLUMNS = ("miscalibration", "discrimination", "uncertainty")
 MOST_SIMULATED, FEWEST_SIMULATIONS = 400_000, 40
 """Targets of all simulations of the parts, and the number of simulations below which there are none.
 
-There are simulations up to 10 000 rows. With more rows, the miscalibration of a calibrated forecast is below 1 %
-of the CRPS.
+There are simulations up to 10 000 rows. With more rows, the miscalibration of a calibrated forecast is below
+1 % of the CRPS.
 """
 
 

@@ -172,8 +172,8 @@ def uncertainty_report(
     from the forecasts. If the forecasts have a density, metrics of the PIT values use uniform numbers
     instead. The parts of the CRPS (`skuq.metrics.crps_miscalibration_error`) have no interval, because
     repeated rows of a resample increase the parts. They have no simulated values for more than 10 000 rows,
-    where the miscalibration of a calibrated forecast is small. On one core, the report takes about 2 s for a thousand rows of normal forecasts, 7 s for a
-    hundred thousand and a minute for a million.
+    where the miscalibration of a calibrated forecast is small. On one core, the report takes about 2 s for a
+    thousand rows of normal forecasts, 7 s for a hundred thousand and a minute for a million.
 
     Examples
     --------
