@@ -31,9 +31,8 @@ from skuq.distributions._numerics.cdf_quadrature import (
     value_mean_distance,
     value_moments,
 )
-from skuq.distributions._numerics.inverse_sampling import inverse_samples
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
-from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
 from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level

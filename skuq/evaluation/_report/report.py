@@ -219,7 +219,7 @@ def uncertainty_report(
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat the warning
-            parts = CRPSParts(rows, forecast)
+            parts = CRPSParts(rows, forecast) if any(spec.crps_part for spec in chosen) else None
             entries = _values(rows, forecast, parts, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(
@@ -228,7 +228,8 @@ def uncertainty_report(
             if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
                 progress = ReportProgress(f"{whose}simulation", n_simulations, verbose)
                 _simulate(entries, rows, forecast, n_simulations, rng, progress)
-                _simulate_parts(entries, parts, n_simulations, rng)
+                if parts is not None:
+                    _simulate_parts(entries, parts, n_simulations, rng)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
             summarize = headline_of_classes if of_classes else headline
             summary[name] = summarize(rows, forecast, nominal)
@@ -324,7 +325,7 @@ def _chosen(
 def _values(
     rows: Rows,
     forecast: Any,
-    parts: CRPSParts,
+    parts: CRPSParts | None,
     chosen: list[MetricSpec],
     settings: Mapping[str, Mapping[str, Any]],
     coverage: float,
@@ -338,7 +339,7 @@ def _values(
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
         evaluation = Evaluation(spec, {**common, **options, **seed}, rows, forecast)
         try:
-            is_part = spec.crps_part is not None
+            is_part = parts is not None and spec.crps_part is not None
             value = parts.value(spec, evaluation.options) if is_part else evaluation.value()
             entries.append(Entry(spec, evaluation, value))
         except ValueError as error:

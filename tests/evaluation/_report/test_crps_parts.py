@@ -75,9 +75,7 @@ def test_weights_are_repetitions():
 def test_the_parts_of_many_rows_are_not_simulated(n, simulated):
     y, dist = Normal(np.zeros(4), np.ones(4)).sample(1, 0)[:, 0], Normal(np.zeros(4), np.ones(4))
     weight = np.full(4, n / 4)
-    report = uncertainty_report(
-        y, dist, sample_weight=weight, metrics=NAMES, n_simulations=2, random_state=0
-    )
+    report = uncertainty_report(y, dist, sample_weight=weight, metrics=NAMES, n_simulations=2, random_state=0)
     assert report[RANGE].notna().all(axis=None) == simulated
     assert report["reading"].str.contains("by chance|than").any() == simulated
 

@@ -79,9 +79,7 @@ def test_a_constant_forecast_has_no_discrimination_and_little_miscalibration():
 def test_increasing_maps_of_the_forecast_change_only_the_miscalibration():
     y, dist = rows(1000)
     moved = Normal(2 * dist.loc + 1, 2 * dist.scale)
-    assert crps_discrimination_score(y, moved) == pytest.approx(
-        crps_discrimination_score(y, dist), rel=1e-12
-    )
+    assert crps_discrimination_score(y, moved) == pytest.approx(crps_discrimination_score(y, dist), rel=1e-12)
     assert crps_uncertainty(y, moved) == crps_uncertainty(y, dist)
     assert crps_miscalibration_error(y, moved) > crps_miscalibration_error(y, dist) + 0.1
 
