@@ -343,8 +343,10 @@ def _values(
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
         evaluation = Evaluation(spec, {**common, **options, **seed}, rows, forecast)
         try:
-            is_part = parts is not None and spec.crps_part is not None
-            value = parts.value(spec, evaluation.options) if is_part else evaluation.value()
+            if parts is None or spec.crps_part is None:
+                value = evaluation.value()
+            else:
+                value = parts.value(spec, evaluation.options)
             entries.append(Entry(spec, evaluation, value))
         except ValueError as error:
             if options:

@@ -6,6 +6,8 @@ sections, and each section has its own fit. Rows with equal forecasts have equal
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import isotonic_regression
 
@@ -61,7 +63,7 @@ def isotonic_quantile_ranks(
         lengths = np.diff(starts, append=size)
         middle = (low + high) // 2
         below = flat <= np.repeat(middle, lengths)
-        counted = np.cumsum(below if mass is None else below * mass)
+        counted: Any = np.cumsum(below if mass is None else below * mass)
         at_start = np.where(starts > 0, counted[starts - 1], 0) - level[starts // n] * mass_before[starts]
         gain = counted - expected
         if tied is not None:
