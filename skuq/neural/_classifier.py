@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.labels import check_labels
 from skuq._fitting.progress import Progress
@@ -72,7 +71,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         """Return checked data, with the codes of the classes as target."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
-        features, labels = validate_data(self, X, labels, dtype=np.float64, ensure_min_samples=2)
+        features = self._check_features(X, labels)
         weight = check_sample_weight(sample_weight, len(labels))
         classes, codes = np.unique(labels, return_inverse=True)
         counted = np.unique(codes if weight is None else codes[weight > 0])
@@ -98,8 +97,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
                 f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
             )
-        weight = None if data.sample_weight is None else data.sample_weight[~held_out]
-        return Standardizer.fit_features(data.X[~held_out], weight, self.standardize)
+        return Standardizer.fit_features(data.take(np.flatnonzero(~held_out)), self.standardize)
 
     def _row_factor(self, data: TrainingData) -> FloatArray | None:
         """Return the class weight of each row."""

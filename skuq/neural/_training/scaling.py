@@ -1,4 +1,4 @@
-"""Standardization of features and target, in float64."""
+"""Features of networks: standardized numbers, and codes of categories, in float64."""
 
 from __future__ import annotations
 
@@ -8,50 +8,63 @@ from typing import Any, Self
 import numpy as np
 
 from skuq._fitting.column_scale import column_scale
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray
+from skuq.neural._training.features import Columns
 
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
     """Means and standard deviations of the training rows; weights count repetitions.
 
-    A constant column has an infinite scale, so that it does not change predictions. A constant target has the
-    scale 0, and its prediction is certain. Codes of classes have the mean 0 and the scale 1.
+    A constant column has an infinite scale, so that it does not change predictions. Missing numbers become 0,
+    the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and its
+    prediction is certain. Codes of classes have the mean 0 and the scale 1.
     """
 
+    columns: Columns
     X_mean: FloatArray
     X_scale: FloatArray
     y_mean: float
     y_scale: float
 
     @classmethod
-    def fit(cls, X: FloatArray, y: FloatArray, weight: FloatArray | None) -> Self:
-        share = _shares(weight, len(y))
-        X_mean, X_scale = _units_of_columns(X, share)
+    def fit(cls, data: TrainingData, max_indicators: float) -> Self:
+        columns, y = Columns.fit(data.X, max_indicators), data.y
+        share = _shares(data.sample_weight, len(y))
+        X_mean, X_scale = _units_of_columns(columns(data.X)[0], share)
         start = float(y[share > 0][0])
         y_mean = start + float(share @ (y - start))
         y_scale = float(column_scale(y[:, np.newaxis], np.array([y_mean]), share)[0])
-        return cls(X_mean, X_scale, y_mean, 0.0 if np.isinf(y_scale) else y_scale)
+        return cls(columns, X_mean, X_scale, y_mean, 0.0 if np.isinf(y_scale) else y_scale)
 
     @classmethod
-    def fit_features(cls, X: FloatArray, weight: FloatArray | None, standardize: Any) -> Self:
+    def fit_features(cls, data: TrainingData, standardize: Any) -> Self:
         """Return the standardizer of the features: per column, common to "all" columns, or without effect."""
+        columns = Columns.fit(data.X, np.inf)
         if not standardize:
-            return cls(np.zeros(()), np.ones(()), 0.0, 1.0)
-        mean, scale = _units_of_columns(X, _shares(weight, len(X)))
-        if standardize == "columns":
-            return cls(mean, scale, 0.0, 1.0)
+            return cls(columns, np.zeros(()), np.ones(()), 0.0, 1.0)
+        mean, scale = _units_of_columns(columns(data.X)[0], _shares(data.sample_weight, len(data)))
+        if standardize == "columns" or not len(mean):
+            return cls(columns, mean, scale, 0.0, 1.0)
         # variance of all values, within and between columns
         common = np.full(len(mean), mean.mean())
         within, between = np.where(np.isinf(scale), 0.0, scale), mean - common
         spread = column_scale(np.hypot(within, between)[:, np.newaxis], np.zeros(1), np.ones(len(mean)))
         constant = spread <= 4 * np.finfo(np.float64).eps * np.abs(mean).max()
-        return cls(common[0], np.where(constant, np.inf, spread)[0], 0.0, 1.0)
+        return cls(columns, common[0], np.where(constant, np.inf, spread)[0], 0.0, 1.0)
 
-    def features(self, X: FloatArray) -> FloatArray:
-        standardized: FloatArray = X - self.X_mean
+    @property
+    def n_codes(self) -> list[int]:
+        """Number of codes of each column of codes."""
+        return np.array(self.columns.sizes, dtype=int)[self.columns.embedded].tolist()
+
+    def features(self, X: Any) -> FloatArray:
+        numbers, codes = self.columns(X)
+        standardized: FloatArray = numbers - self.X_mean
         standardized /= self.X_scale  # in place, as X may fill much of the memory
-        return standardized
+        np.nan_to_num(standardized, copy=False)
+        return np.hstack([standardized, codes]) if codes.shape[1] else standardized
 
     def target(self, y: FloatArray) -> FloatArray:
         return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
@@ -70,6 +83,15 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    missing = np.isnan(X)
+    if missing.any():
+        present = share[:, np.newaxis] * ~missing
+        total = present.sum(axis=0)
+        start = np.nan_to_num(np.nanmin(X, axis=0, initial=np.inf, where=present > 0), posinf=0.0)
+        means = start + (present * np.where(missing, 0.0, X - start)).sum(axis=0) / np.where(
+            total > 0, total, 1
+        )
+        X = np.where(missing, means, X)
     counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)
