@@ -217,7 +217,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def _features(self, X: Any) -> Any:
         """Return checked features of new rows."""
-        if self.scaler_.columns.encoder is None:
+        if self._fitted_posterior.scaler.columns.encoder is None:
             return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
         return X

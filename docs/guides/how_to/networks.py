@@ -145,10 +145,20 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 # %%
 # If ``factor_`` is far above 1, the uncalibrated networks were overconfident, which
 # is usual on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
-# ``best_epoch_`` increases with a smaller ``learning_rate``. Networks require
-# numeric input, including integers and booleans. Handle missing values and
-# categories in earlier steps.
+# ``best_epoch_`` increases with a smaller ``learning_rate``.
 #
+# Networks accept data frames with strings, categories, dates and missing values. Do
+# not encode the columns of such a data frame: the networks learn a vector for each
+# category. Categories that are new in prediction are treated as missing values.
+
+table = pd.DataFrame(X, columns=list("abcd")).assign(
+    group=rng.choice(["red", "green", "blue", "gray"], 500)
+)
+table.loc[::10, "a"] = np.nan
+mixed = DeepEnsembleRegressor(3, max_epochs=20, random_state=0).fit(table, y)
+mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
+
+# %%
 # If you use intervals of one coverage only, calibrate at this coverage:
 # ``calibration_coverage=0.8``. The intervals of other coverages then depend on the
 # fitted Student t distribution.

@@ -46,9 +46,9 @@ class InputLayer:
     """Settings, weights and derivatives of the input layer; the default leaves the input unchanged.
 
     Each column x of numbers becomes x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned
-    frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). Each of
-    the last columns contains codes, which become learned vectors. Each output is multiplied by its learned
-    scale if ``scaled``.
+    frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). The
+    last columns contain codes, each of which becomes a learned vector. Each output is multiplied by its
+    learned scale if ``scaled``.
     """
 
     n_frequencies: int = 0

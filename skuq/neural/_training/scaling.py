@@ -83,15 +83,19 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    missing = np.isnan(X)
-    if missing.any():
-        present = share[:, np.newaxis] * ~missing
-        total = present.sum(axis=0)
-        start = np.nan_to_num(np.nanmin(X, axis=0, initial=np.inf, where=present > 0), posinf=0.0)
-        means = start + (present * np.where(missing, 0.0, X - start)).sum(axis=0) / np.where(
-            total > 0, total, 1
-        )
-        X = np.where(missing, means, X)
+    X = _filled(X, share)
     counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)
+
+
+def _filled(X: FloatArray, share: FloatArray) -> FloatArray:
+    """Return X with the mean of the other values of the column in place of missing values."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    weight = share[:, np.newaxis] * ~missing
+    total = weight.sum(axis=0)
+    first = np.nan_to_num(X[(weight > 0).argmax(axis=0), np.arange(X.shape[1])])
+    mean = first + (weight * np.nan_to_num(X - first)).sum(axis=0) / np.where(total > 0, total, 1.0)
+    return np.where(missing, mean, X)
