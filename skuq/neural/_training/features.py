@@ -44,7 +44,8 @@ class Columns:
         encoder = None if isinstance(X, np.ndarray) else TableEncoder("codes").fit(X)
         numbers, codes = _encoded(encoder, X)
         sizes = (1 + codes.max(axis=0)).astype(int).tolist()
-        return cls(encoder, np.isnan(numbers).any(axis=0), tuple(sizes), max_indicators)
+        gaps: BoolArray = np.asarray(np.isnan(numbers).any(axis=0))
+        return cls(encoder, gaps, tuple(sizes), max_indicators)
 
     @property
     def embedded(self) -> BoolArray:

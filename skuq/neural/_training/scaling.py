@@ -57,7 +57,8 @@ class Standardizer:
     @property
     def n_codes(self) -> list[int]:
         """Number of codes of each column of codes."""
-        return np.array(self.columns.sizes, dtype=int)[self.columns.embedded].tolist()
+        sizes, embedded = self.columns.sizes, self.columns.embedded
+        return [size for size, is_embedded in zip(sizes, embedded, strict=True) if is_embedded]
 
     def features(self, X: Any) -> FloatArray:
         numbers, codes = self.columns(X)
