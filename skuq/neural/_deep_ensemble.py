@@ -154,6 +154,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     at a tenth of the usual size. Frequencies, phases and combinations have the learning rate of the other
     weights rather than a tenth of it.
 
+    X may be a data frame with strings, categories, dates and missing values. Columns of more than three
+    categories become embeddings, which the members learn, and other columns of categories become indicators.
+    Categories that the training rows do not have are treated as missing. A missing number becomes the mean of
+    its column, and an indicator marks it if training rows have missing numbers.
+
     ``sample_weight`` counts repetitions. It weights the losses, the scores of epochs and the ranks of
     calibration, but not the bootstrap, so that members also leave out rows with large weights.
 

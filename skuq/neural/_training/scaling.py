@@ -64,7 +64,7 @@ class Standardizer:
         numbers, codes = self.columns(X)
         standardized: FloatArray = numbers - self.X_mean
         standardized /= self.X_scale  # in place, as X may fill much of the memory
-        np.nan_to_num(standardized, copy=False)
+        standardized[np.isnan(standardized)] = 0.0
         return np.hstack([standardized, codes]) if codes.shape[1] else standardized
 
     def target(self, y: FloatArray) -> FloatArray:
