@@ -26,7 +26,7 @@ from skuq.neural._modules.architecture import Architecture, MLPArchitecture
 from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
-from skuq.neural._training.features import MAX_INDICATORS, table_of
+from skuq.neural._training.features import FEW_CATEGORIES, table_of
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
 from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, TrainingSpec
@@ -106,7 +106,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def _max_indicators(self) -> float:
         """Return the largest number of categories of a column without an embedding."""
-        return MAX_INDICATORS if hasattr(self, "n_frequencies") and self.module is None else np.inf
+        return FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""

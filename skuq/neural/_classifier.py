@@ -20,7 +20,7 @@ from skuq._versioned import versioned
 from skuq.neural._base import BaseNeuralEstimator
 from skuq.neural._cross_entropy import CrossEntropyLoss
 from skuq.neural._predictive.class_probabilities import ClassPosterior, EntropyParts
-from skuq.neural._training.plan import TrainingSpec
+from skuq.neural._training.plan import TrainingSpec, rows_with_weight
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
 
@@ -97,7 +97,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
                 f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
             )
-        return Standardizer.fit_features(data.take(np.flatnonzero(~held_out)), self.standardize)
+        return Standardizer.fit_features(data.take(rows_with_weight(~held_out, data)), self.standardize)
 
     def _row_factor(self, data: TrainingData) -> FloatArray | None:
         """Return the class weight of each row."""

@@ -85,10 +85,11 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
         """Return the standardizer of the training rows, or of all rows if the training target is constant."""
-        scaler = Standardizer.fit(data.take(np.flatnonzero(~held_out)), self._max_indicators())
+        most = self._max_indicators()
+        scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
         if scaler.y_scale > 0 or not held_out.any():
             return scaler
-        return Standardizer.fit(data, self._max_indicators())
+        return Standardizer.fit(data.take(rows_with_weight(np.ones_like(held_out), data)), most)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self._training_spec().bootstrap:

@@ -272,6 +272,16 @@ def test_unknown_and_missing_categories_have_one_forecast(table):
     assert forecasts[0] == forecasts[1] != forecasts[2]
 
 
+def test_rows_of_weight_zero_add_no_categories(table):
+    X, y = table
+    more = pd.concat([X, X[:5].assign(word="other", date=pd.NaT, number=9.0)], ignore_index=True)
+    weight = np.append(np.ones(len(X)), np.zeros(5))
+    model = PNNRegressor(max_epochs=2, n_frequencies=2, calibration=None, keep_best=False, random_state=0)
+    fitted = clone(model).fit(more, np.append(y, y[:5]), sample_weight=weight)
+    expected = clone(model).fit(X, y, sample_weight=np.ones(len(X)))
+    np.testing.assert_allclose(fitted.predict(X), expected.predict(X), rtol=1e-4)
+
+
 def test_missing_numbers(model, sine):
     X, y = sine
     model.set_params(max_epochs=2)

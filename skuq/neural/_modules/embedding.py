@@ -13,7 +13,7 @@ from skuq._typing import FloatArray
 
 _MAX_WIDTH = 8
 _START = 0.3
-"""Standard deviation of the initial vectors; categories are often of little relevance."""
+"""Standard deviation of the initial vectors. The CRPS was similar with 0.1 and 1."""
 
 
 def table_size(n_codes: int) -> int:

@@ -12,8 +12,8 @@ from skuq._fitting.columns import as_table
 from skuq._fitting.table_encoder import TableEncoder
 from skuq._typing import BoolArray, FloatArray
 
-MAX_INDICATORS = 3
-"""Largest number of categories of a column that networks with embeddings read as indicators."""
+FEW_CATEGORIES = 3
+"""Largest number of categories of a column that becomes indicators in networks with embeddings."""
 
 
 def table_of(X: Any) -> pd.DataFrame | None:
