@@ -29,7 +29,7 @@ from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.features import FEW_CATEGORIES, table_of
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
-from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, TrainingSpec
+from skuq.neural._training.plan import AUTO_EPOCHS, PATIENCE, FitPlan, TrainingOptions, TrainingSpec
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit, train
 
@@ -127,6 +127,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             batch_size=check_integer(self.batch_size, "batch_size"),
             max_epochs=self.max_epochs,
             auto_epochs=self._auto_epochs,
+            patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
             lr_schedule=check_option(self.lr_schedule, "lr_schedule", ("cosine", "constant")),
             clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
             device=self.device,

@@ -75,7 +75,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     batch_size : int, default=32
         Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default=80
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. With `keep_best`,
+        the training ends earlier at twice its best epoch, but not before epoch 40.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"

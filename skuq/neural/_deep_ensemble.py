@@ -50,10 +50,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         random folds for every four members, and each of these members leaves one fold out. False trains on
         all rows.
     keep_best : str, Loss or False, default="auto"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on out-of-bag rows with `bootstrap`, otherwise on rows held
-        out of training. Valid scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and
-        instances of `Loss`. "auto" is "crps", or "squared_error" if the members predict no noise. On four
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
+        epoch is scored on out-of-bag rows with `bootstrap`, otherwise on rows held out of training. Valid
+        scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`.
+        "auto" is "crps", or "squared_error" if the members predict no noise. On four
         small data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large with False.
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the rows that members left
@@ -80,9 +80,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     batch_size : int, default=64
         Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. The training ends
+        earlier at twice its best epoch by `keep_best`, but not before epoch 40. If the scores improve until
+        the end of 200 epochs, as with little noise, a second training replaces the first one: 8000 steps in
+        at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5

@@ -59,9 +59,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     batch_size : int, default=32
         Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. The training ends
+        earlier at twice its best epoch by `keep_best`, but not before epoch 40. If the scores improve until
+        the end of 200 epochs, as with little noise, a second training replaces the first one: 8000 steps in
+        at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -41,8 +41,8 @@ class PNNRegressor(BaseNeuralRegressor):
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
         Training loss of the networks.
     keep_best : str, Loss or False, default="crps"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
+        epoch is scored on rows held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 1.08 times as large with False, and 1.07 times as large with "nll".
     calibration : {"split", None}, default="split"
@@ -63,9 +63,10 @@ class PNNRegressor(BaseNeuralRegressor):
     batch_size : int, default=32
         Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. The training ends
+        earlier at twice its best epoch by `keep_best`, but not before epoch 40. If the scores improve until
+        the end of 200 epochs, as with little noise, a second training replaces the first one: 8000 steps in
+        at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5

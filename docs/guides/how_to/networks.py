@@ -389,11 +389,10 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # Speed
 # -----
 #
-# * Train fewer epochs. Training runs all epochs and keeps the weights of the best
-#   epoch. The default ``max_epochs="auto"`` means 8000 steps, but at most 200 epochs.
-#   For dropout, variational inference, Laplace and SWA, it means 6000 steps, but at
-#   most 1000 epochs. For an ensemble, ``best_epoch_`` is often below half of the
-#   epochs.
+# * Train fewer epochs. The default ``max_epochs="auto"`` means 8000 steps, but at most
+#   200 epochs; the training of an ensemble or of one probabilistic network ends
+#   earlier at twice its best epoch. For dropout, variational inference, Laplace and
+#   SWA, "auto" means 6000 steps, but at most 1000 epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
 #   the defaults of the deep ensemble. Compared with the defaults and 5 members, a fit
 #   takes 0.76 times the CPU time, and the CRPS is 0.97 times as large. With 20 members,
