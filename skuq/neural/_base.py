@@ -26,11 +26,10 @@ from skuq.neural._modules.architecture import Architecture, MLPArchitecture
 from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
-from skuq.neural._training.features import FEW_CATEGORIES, table_of
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
 from skuq.neural._training.plan import AUTO_EPOCHS, PATIENCE, FitPlan, TrainingOptions, TrainingSpec
-from skuq.neural._training.scaling import Standardizer
+from skuq.neural._training.scaling import FEW_CATEGORIES, Standardizer, table_of
 from skuq.neural._training.trainer import TrainedFit, train
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")

@@ -10,8 +10,7 @@ pytest.importorskip("skorch")
 from sklearn.base import clone
 
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
-from skuq.neural._modules.embedding import Embeddings, table_size
-from skuq.neural._modules.input_layer import Layers
+from skuq.neural._modules.input_layer import Embeddings, Layers
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP
 
@@ -74,7 +73,7 @@ def test_members_do_not_depend_on_their_number():
 
 @pytest.mark.parametrize(("n_codes", "size"), [(2, 2), (3, 4), (4, 4), (5, 8), (255, 256)])
 def test_sizes_are_powers_of_two(n_codes, size):
-    assert table_size(n_codes) == size
+    assert Layers.from_params(0, False, "relu", [n_codes]).embeddings.sizes == (size,)
 
 
 @pytest.fixture(scope="module")

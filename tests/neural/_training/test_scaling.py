@@ -8,8 +8,7 @@ pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
 from skuq._fitting.training_data import TrainingData
-from skuq.neural._training.features import Columns, table_of
-from skuq.neural._training.scaling import Standardizer
+from skuq.neural._training.scaling import Columns, Standardizer, table_of
 
 WORDS = list("abcdeabcde")
 TABLE = pd.DataFrame(
