@@ -260,8 +260,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
+        one._options()  # checks the parameters
         plans.append(one._prepare(data))
-        options = one._options()  # after the scaler, as the layers depend on the number of categories
+        options = one._options()  # the layers depend on the categories, which `_prepare` finds
         # options may contain the user's callbacks or functions, which may not be hashable
         group = next((members for others, members in groups if others == options), None)
         if group is None:
