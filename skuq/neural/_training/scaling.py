@@ -77,12 +77,11 @@ def _encoded(encoder: TableEncoder | None, X: Any) -> tuple[FloatArray, FloatArr
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """Means and standard deviations of the training rows; weights count repetitions.
+    """Means and standard deviations of the training rows; weights count repetitions."""
 
-    A constant column has an infinite scale, so that it does not change predictions. Missing numbers become 0,
-    the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and its
-    prediction is certain. Codes of classes have the mean 0 and the scale 1.
-    """
+    # A constant column has an infinite scale, so that it does not change predictions. Missing numbers become
+    # 0, the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and
+    # its prediction is certain. Codes of classes have the mean 0 and the scale 1.
 
     columns: Columns
     X_mean: FloatArray
@@ -133,11 +132,9 @@ class Standardizer:
         return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
 
     def loc(self, standardized: FloatArray) -> FloatArray:
-        """Return means in the units of y."""
         return self.y_mean + self.y_scale * standardized
 
     def scale(self, variance: FloatArray) -> FloatArray:
-        """Return standard deviations in the units of y."""
         return self.y_scale * np.sqrt(variance)
 
 
