@@ -102,8 +102,8 @@ class InputLayer:
 
     # The outputs for a column x of numbers are x and min(3, F) linear combinations of cos(2 pi f x + b), with
     # F learned frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart,
-    # 2024). The last columns contain codes, each of which becomes a learned vector. If `scaled`, each output is
-    # multiplied by a learned scale.
+    # 2024). The last columns contain codes, each of which becomes a learned vector. If `scaled`, each output
+    # is multiplied by a learned scale.
 
     n_frequencies: int = 0
     scaled: bool = False
