@@ -334,6 +334,11 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             return router_for(self, estimator=self.estimator)
         return super().get_metadata_routing()
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit has ended; a fit that fails has set only the attributes of the columns."""
+        fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
+        return bool(fitted - {"n_features_in_", "feature_names_in_"})
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
