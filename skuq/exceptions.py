@@ -12,6 +12,7 @@
     ├── SmallSampleWarning                        too few rows for a reliable result
     ├── ConstraintWarning                         no candidate satisfies every constraint
     ├── FoldMismatchWarning                       the refit differs from the models of the folds
+    ├── SupportWarning                            forecasts of counts have probability below 0
     └── InconsistentVersionWarning                another version of skuq pickled the estimator
 """
 
@@ -29,6 +30,7 @@ __all__ = [
     "SkuqError",
     "SkuqWarning",
     "SmallSampleWarning",
+    "SupportWarning",
 ]
 
 
@@ -111,6 +113,10 @@ class FoldMismatchWarning(SkuqWarning):
     Errors are measured on the models of the folds. The model fitted to all rows may have other errors. A
     possible cause is an estimator that stops early on one set of rows and not on another.
     """
+
+
+class SupportWarning(SkuqWarning):
+    """Forecasts of counts with more than 1 % of their probability below 0."""
 
 
 class InconsistentVersionWarning(SkuqWarning):

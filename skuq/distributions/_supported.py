@@ -22,8 +22,9 @@ from skuq.distributions._members import root_mean_square
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM, step_terms, value_crps, value_moments
-from skuq.distributions._numerics.level_quadrature import Inside, level_moments
+from skuq.distributions._numerics.level_quadrature import level_moments
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
+from skuq.distributions._truncated import Truncated
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 RegionScore: TypeAlias = Callable[[Any, FloatArray], FloatArray]
@@ -266,11 +267,11 @@ class Supported(Distribution):
     def _level_moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the moments for heavy tails, from the levels inside the bounds and from the two atoms."""
         low, high = self.base._cdf(self.lower), self.base._sf(self.upper)
-        inner = Inside(self.base, low, high)
+        inner = Truncated(self.base, self.lower, self.upper)
         center, spread = level_moments(inner)
         if np.isnan(center).any():
             raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(center)))))
-        mass = np.stack([low, inner.mass, high], axis=1)
+        mass = np.stack([low, np.exp(inner._log_mass), high], axis=1)
         value = np.where(mass > 0, np.stack([self.lower, center, self.upper], axis=1), 0.0)
         mean = np.asarray((mass * value).sum(axis=1))
         with np.errstate(invalid="ignore"):  # an infinite mean has an infinite standard deviation

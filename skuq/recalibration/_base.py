@@ -86,6 +86,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     GPNormalRecalibrator : A scale that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
+    SupportMap : Restriction to the possible values of the target.
 
     Examples
     --------

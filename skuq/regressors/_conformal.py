@@ -74,6 +74,10 @@ class ConformalRegressor(BaseConformalRegressor):
     window : int or None, default=None
         Number of latest rows that are calibration rows after a call of `partial_fit`; None takes all rows.
         Memory still grows, because all rows given to `partial_fit` are kept.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit in `fit_transform` is one job; `fit` needs one fit only.
         The results do not depend on ``n_jobs``.
@@ -183,6 +187,7 @@ class ConformalRegressor(BaseConformalRegressor):
         density_ratio: Callable[[Any], ArrayLike] | None = None,
         gamma: float = 0.005,
         window: int | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -198,6 +203,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.density_ratio = density_ratio
         self.gamma = gamma
         self.window = window
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -300,6 +306,9 @@ class ConformalRegressor(BaseConformalRegressor):
         self._check_new(X)
         target = check_y(y, self)
         check_consistent_length(X, target)
+        support = self._support()
+        if support is not None:
+            support.check(target, self.support)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
 

@@ -87,6 +87,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         out-of-fold forecasts in `fit_transform`, and other members use ``KFold(k, shuffle=True)``. A splitter
         gives the folds of all members and may keep groups together or respect time order. `fit` takes any
         splitter.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -194,6 +198,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         combine: Literal["linear", "quantiles"] = "linear",
         recalibrator: Any = "auto",
         cv: Any = 5,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -203,6 +208,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         self.combine = combine
         self.recalibrator = recalibrator
         self.cv = cv
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
