@@ -156,7 +156,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         support = self._support()
         if support is None:
             return point, dist
-        dist = support.apply(dist)
+        dist = self._on_support(dist)
         has_point = type(self)._point is not BaseUncertaintyRegressor._point
         return (support.clip(point) if has_point else dist.mean()), dist
 
