@@ -73,8 +73,8 @@ def read_support(support: Any) -> Support | None:
             return Support(lower, upper, False)
         raise ValueError(f"`support` must have lower < upper, got {support!r}.")
     raise ValueError(
-        "`support` must be 'count', 'positive', a pair (lower, upper) in which None means no bound, a range of "
-        f"integers, or None, got {support!r}."
+        "`support` must be 'count', 'positive', a pair (lower, upper) in which None means no bound, a range "
+        f"of integers, or None, got {support!r}."
     )
 
 
@@ -97,8 +97,8 @@ def warn_of_negative_counts(dist: Distribution) -> None:
     below = float(np.mean(dist.cdf(np.nextafter(0.0, -1.0))))
     if below > _MOST_BELOW:
         warn_user(
-            f"`y` holds integers from 0, but {100 * below:.2g} % of the predicted probability is below 0. Pass "
-            "support='count' for counts, or support='positive' for other targets without negative values. To "
+            f"`y` holds integers from 0, but {100 * below:.2g} % of the predicted probability is below 0. "
+            "Pass support='count' for counts, or support='positive' for other targets without negative values. To "
             "keep negative forecasts, ignore skuq.exceptions.SupportWarning.",
             SupportWarning,
         )

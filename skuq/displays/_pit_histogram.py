@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.stats import binom, poisson
+from scipy.special import ndtr
+from scipy.stats import binom, poisson, uniform
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     check_integer,
     check_n_bins,
     check_option,
+    check_random_state,
     check_repetitions,
     check_single_coverage,
+    check_target,
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
 from skuq.displays._drawing import (
@@ -33,6 +36,8 @@ from skuq.displays._drawing import (
     next_color,
     percent,
 )
+from skuq.distributions import ScipyDistribution, as_distribution
+from skuq.distributions._pit import randomized_scores
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
 
@@ -102,7 +107,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
     given their total [1]_.
 
     A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
-    [2]_. The bins then vary less, so all bins are inside the band with a higher probability. Rows with
+    [2]_. The bins then vary less, so all bins are inside the band with a higher probability, unless
+    `from_predictions` randomizes the PIT. `RootogramDisplay` compares counts with their forecasts. Rows with
     dependent errors, such as neighboring hours, need a wider band.
 
     References
@@ -217,6 +223,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
         *,
         n_bins: int = 10,
         band: Band | None = "simultaneous",
+        randomized: bool = False,
+        random_state: int | np.random.RandomState | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -234,6 +242,13 @@ class PITHistogramDisplay(HistogramMixin, Display):
             Number of bins of equal width, at least 2.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             The band, as in `plot`. Use None if the weights are not counts of rows.
+        randomized : bool, default=False
+            Whether a target on an atom has one PIT value, drawn at random from the values of the atom. False
+            distributes the row evenly over these values. The randomized PIT of a calibrated discrete forecast
+            is uniform, so that the band has its nominal probability. Without randomization, two calls give
+            the same plot.
+        random_state : int, RandomState instance or None, default=None
+            Source of the random PIT values; an integer gives the same plot in each call.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -249,6 +264,12 @@ class PITHistogramDisplay(HistogramMixin, Display):
             The drawn display.
         """
         check_matplotlib("PITHistogramDisplay.from_predictions")
+        if check_option(randomized, "randomized", (True, False)):
+            # the PIT values are standard uniform forecasts of themselves
+            dist = as_distribution(y_pred)
+            target = check_target(y_true, n=len(dist))
+            y_true = ndtr(randomized_scores(dist, target, check_random_state(random_state)))
+            y_pred = ScipyDistribution(uniform(np.zeros(len(dist))))
         check_integer(n_bins, "n_bins", minimum=2)
         curve = regression_calibration_curve(y_true, y_pred, levels=n_bins - 1, sample_weight=sample_weight)
         n = len(np.asarray(y_true))

@@ -286,6 +286,6 @@ def _check_both_parts(is_atom: BoolArray, counts: BoolArray, at: float) -> None:
         )
     if n_rest < 2:
         raise ValueError(
-            f"`y` must differ from `at` = {at:g} in at least two rows, got {n_rest} of {len(is_atom)} rows. A "
-            "constant target needs no regressor."
+            f"`y` must differ from `at` = {at:g} in at least two rows, got {n_rest} of {len(is_atom)} rows. "
+            "A constant target needs no regressor."
         )
