@@ -18,6 +18,9 @@ from skuq.distributions._numerics.level_quadrature import level_moments
 _LEAST_LEVEL = 1e-13
 """Least level of a base with atoms, which is larger than the rounding error of a level."""
 
+_FEW_MASS = 1e-3
+"""Mass inside the bounds from which the landmarks of the base are enough."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Truncated(Distribution):
@@ -51,7 +54,7 @@ class Truncated(Distribution):
 
     Differences are taken in the tail where they have full relative precision. A row without mass inside the
     bounds is a point mass at the bound that is nearer to the median of the base. The CRPS and the moments
-    integrate the cdf, with about 150 evaluations per row and a relative error of about 1e-8.
+    integrate the cdf, with about 100 evaluations per row and a relative error of about 1e-8.
 
     Truncation moves mass from outside to inside the bounds, so the CRPS of a row may increase. `Supported`
     never increases the CRPS of a row.
@@ -117,14 +120,16 @@ class Truncated(Distribution):
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         inside, low = np.clip(y, self.lower, self.upper), self._ends[0]
-        upper_tail = self.base._sf(self.lower) - self.base._sf(inside)
-        part = np.where(low < 0.5, self.base._cdf(inside) - low, upper_tail)
+        part = self.base._cdf(inside) - low
+        if low.max() >= 0.5:
+            part = np.where(low < 0.5, part, self.base._sf(self.lower) - self.base._sf(inside))
         return np.where(self._empty, y >= self._point, np.clip(part / self._mass, 0.0, 1.0))
 
     def _sf(self, y: FloatArray) -> FloatArray:
         inside, high = np.clip(y, self.lower, self.upper), self._ends[1]
-        lower_tail = self.base._cdf(self.upper) - self.base._cdf(inside)
-        part = np.where(high < 0.5, self.base._sf(inside) - high, lower_tail)
+        part = self.base._sf(inside) - high
+        if high.max() >= 0.5:
+            part = np.where(high < 0.5, part, self.base._cdf(self.upper) - self.base._cdf(inside))
         return np.where(self._empty, y < self._point, np.clip(part / self._mass, 0.0, 1.0))
 
     def _ppf(self, p: FloatArray) -> FloatArray:
@@ -175,6 +180,8 @@ class Truncated(Distribution):
 
     def _landmarks(self) -> FloatArray:
         points = np.clip(self.base._landmarks(), self.lower[:, np.newaxis], self.upper[:, np.newaxis])
+        if self._mass.min() > _FEW_MASS and not self._empty.any():
+            return points
         return np.concatenate([super()._landmarks(), points], axis=1)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
