@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import binom, poisson, uniform
 
 from skuq._typing import ArrayLike, FloatArray
@@ -37,7 +36,6 @@ from skuq.displays._drawing import (
     percent,
 )
 from skuq.distributions import ScipyDistribution, as_distribution
-from skuq.distributions._pit import randomized_scores
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
 
@@ -265,11 +263,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         """
         check_matplotlib("PITHistogramDisplay.from_predictions")
         if check_option(randomized, "randomized", (True, False)):
-            # the PIT values are standard uniform forecasts of themselves
-            dist = as_distribution(y_pred)
-            target = check_target(y_true, n=len(dist))
-            y_true = ndtr(randomized_scores(dist, target, check_random_state(random_state)))
-            y_pred = ScipyDistribution(uniform(np.zeros(len(dist))))
+            y_true, y_pred = _as_uniform(y_true, y_pred, check_random_state(random_state))
         check_integer(n_bins, "n_bins", minimum=2)
         curve = regression_calibration_curve(y_true, y_pred, levels=n_bins - 1, sample_weight=sample_weight)
         n = len(np.asarray(y_true))
@@ -326,6 +320,16 @@ class PITHistogramDisplay(HistogramMixin, Display):
             check_repetitions(n, accumulator.n_rows)
         shares = _shares(curve.observed[distance.argmin(axis=1)])
         return cls(proportions=shares, n_rows=n, name=name).plot(ax, band=band, **kwargs)
+
+
+def _as_uniform(
+    y_true: ArrayLike, y_pred: Any, rng: np.random.RandomState
+) -> tuple[FloatArray, ScipyDistribution]:
+    """Return the randomized PIT values, and standard uniform forecasts of them."""
+    dist = as_distribution(y_pred)
+    y, n = check_target(y_true, n=len(dist)), len(dist)
+    pit = dist.cdf(y) - np.exp(dist.logpmf(y)) * rng.uniform(size=n)
+    return np.clip(pit, 0.0, 1.0), ScipyDistribution(uniform(np.zeros(n)))
 
 
 def _shares(observed: FloatArray) -> FloatArray:

@@ -20,9 +20,10 @@ class SupportMap(BaseRecalibrator):
 
     Parameters
     ----------
-    support : {"positive", "count"}, tuple (lower, upper), range or None, default="count"
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers.
+        tuple means that there is no bound. A range contains integers. None means all real numbers and changes
+        nothing, as a reference in a grid.
 
     See Also
     --------
@@ -51,7 +52,7 @@ class SupportMap(BaseRecalibrator):
 
     def __init__(
         self,
-        support: Literal["positive", "count"] | tuple[float | None, float | None] | range | None = "count",
+        support: Literal["positive", "count"] | tuple[float | None, float | None] | range | None = None,
     ) -> None:
         self.support: Any = support
 

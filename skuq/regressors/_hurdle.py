@@ -179,7 +179,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
             )
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        at = check_number(self.at, "at")
+        self._value = at = self._read_value(data)
         is_atom = data.y == at
         rest = np.flatnonzero(~is_atom)
         _check_both_parts(is_atom, data.repetitions > 0, at)
@@ -193,6 +193,9 @@ class HurdleRegressor(BaseUncertaintyRegressor):
             self.regressor_ = fit_wrapped(regressor, safe_indexing(data.X, rest), data.y[rest], **params)
         above = bool((data.y[rest] > at).all())
         self.side_ = "above" if above else "below" if (data.y[rest] < at).all() else "both"
+
+    def _read_value(self, data: TrainingData) -> float:
+        return check_number(self.at, "at")
 
     def _with_calibration(
         self, data: TrainingData, is_atom: BoolArray, model_seed: int, fold_seed: int
@@ -216,7 +219,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         n_folds = min(check_integer(self.cv, "cv", minimum=2), n_rare)
         if n_folds < 2:
             warn_user(
-                f"the calibration of the classifier needs two rows with and without y = {self.at:g}, got "
+                f"the calibration of the classifier needs two rows with and without y = {self._value:g}, got "
                 f"{n_rare}. The probabilities are not calibrated.",
                 SmallSampleWarning,
             )
@@ -231,7 +234,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         return dist  # `_predict_dist` returns distributions on the support
 
     def _predict_dist(self, X: Any) -> Distribution:
-        return Hurdle(self._probability(X), self._rest(predict_dist(self.regressor_, X)), self.at)
+        return Hurdle(self._probability(X), self._rest(predict_dist(self.regressor_, X)), self._value)
 
     def _probability(self, X: Any) -> FloatArray:
         proba = self.classifier_.predict_proba(X)
@@ -242,13 +245,13 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         """Return the distribution of the other values, on their side of ``at`` and on the support."""
         support = self._support()
         if support is not None and support.integer and self.side_ != "both":
-            low = self.at + 1 if self.side_ == "above" else support.lower
-            high = self.at - 1 if self.side_ == "below" else support.upper
+            low = self._value + 1 if self.side_ == "above" else support.lower
+            high = self._value - 1 if self.side_ == "below" else support.upper
             return dist.clip(low, high, integer=True)
         if self.side_ == "above":
-            dist = Truncated(dist, lower=self.at)
+            dist = Truncated(dist, lower=self._value)
         elif self.side_ == "below":
-            dist = Truncated(dist, upper=np.nextafter(self.at, -np.inf))
+            dist = Truncated(dist, upper=np.nextafter(self._value, -np.inf))
         return dist if support is None else support.apply(dist)
 
     # ------------------------------------------------------------------------- scikit-learn

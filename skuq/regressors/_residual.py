@@ -11,13 +11,7 @@ from sklearn.model_selection import KFold
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.columns import ScaleFeatures
-from skuq._fitting.cross_fit import (
-    CrossFit,
-    cross_fit,
-    is_partition,
-    resolve_cv,
-    split_rows,
-)
+from skuq._fitting.cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
 from skuq._fitting.point_predict import point_predict
 from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED, seeded_clone

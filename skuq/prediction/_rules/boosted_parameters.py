@@ -86,7 +86,7 @@ def _adjusted(build: Build) -> Build:
 
 
 _FAMILIES: dict[str, Build] = {
-    "Gaussian": lambda loc, scale: Normal(loc, scale),
+    "Gaussian": Normal,
     "StudentT": lambda df, loc, scale: StudentT(loc, scale, df),
     "Cauchy": lambda loc, scale: StudentT(loc, scale, 1.0),
     "Laplace": lambda loc, scale: _scipy(stats.laplace, loc=loc, scale=scale),

@@ -1,4 +1,4 @@
-"""XGBoostLSS against a fake with its interface: its limits exclude the present versions of numpy and scipy."""
+"""XGBoostLSS against a fake with its interface, because it requires older versions of numpy and scipy."""
 
 import sys
 import types
