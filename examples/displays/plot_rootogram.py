@@ -33,4 +33,6 @@ for ax, (name, dist) in zip(axes, forecasts.items(), strict=True):
 plt.show()
 
 # %%
-# RESULT
+# The Poisson forecasts expect 132 of the 467 zeros: the bar at zero ends far below 0, and the bars of the
+# small counts end above 0. With additional zeros, all bars end between the warning limits. The CRPS decreases
+# from 1.17 to 1.05, and the log score from 2.11 to 1.82.

@@ -39,4 +39,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# RESULT
+# The recalibrated forecasts of real numbers have the CRPS 1.166, and 1.151 after the restriction to counts.
+# The intervals cover 93 % instead of 91 %, because their bounds are integers and include both ends.

@@ -45,4 +45,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# RESULT
+# The regressor of all days clips its forecasts at zero and predicts 34 % of dry days; 73 % are observed. The
+# hurdle predicts 70 %, and its CRPS is 0.88 instead of 0.92. On the humid day, rain is more probable, and the
+# jump at zero is smaller.

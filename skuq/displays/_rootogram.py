@@ -186,7 +186,7 @@ class RootogramDisplay(Display):
         end = f" (last bar: {self.counts[-1]:.0f} or more)" if self.open_end else ""
         unit = "difference of square roots" if kind == "suspended" else "square root of the number of rows"
         self.ax_.set(xlabel=f"Count{end}", ylabel=unit.capitalize())
-        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        self.ax_.locator_params(axis="x", integer=True)
         self._draw_title(self.name if name is None else name)
         draw_legend(self.ax_)
 

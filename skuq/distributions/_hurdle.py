@@ -126,7 +126,7 @@ class Hurdle(Distribution):
     def _logpmf(self, y: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
             atom, rest = np.log(self.p * (y == self.at)), np.log1p(-self.p)
-        return np.logaddexp(atom, rest + self.dist.logpmf(y))
+        return np.asarray(np.logaddexp(atom, rest + self.dist.logpmf(y)))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         rest, distance = 1 - self.p, self.dist._mean_distance(y)

@@ -318,7 +318,7 @@ class Supported(Distribution):
         first, last = self._window
         low, high = first.copy(), last.copy()
         low[rows], high[rows] = self.lower[rows], self.upper[rows]  # the integrals cover the rest
-        score = np.maximum(y - high, 0.0) * below(_ONE) + np.maximum(low - y, 0.0) * above(_ONE)
+        score: FloatArray = np.maximum(y - high, 0.0) * below(_ONE) + np.maximum(low - y, 0.0) * above(_ONE)
         score += sum_steps(self, y, first, last, below, above)
         for side, (region, edge) in zip((1, -1), regions, strict=False):
             at, base = y[rows], region.base
