@@ -87,18 +87,22 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
         the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
         Not with several folds.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee, for example the indicators of overlapping groups, as in
+        `skuq.regressors.ConformalRegressor`. Not with ``group_by``, ``density_ratio`` or several folds.
     allow_empty : bool, default=False
         Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
         nominal coverage. If False, the most probable class is added to empty sets, which increases the
         coverage.
-    cv : int, splitter or iterable of (train, test), default=None
-        None holds out ``calibration_size`` rows, stratified by class. One split, such as
-        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+: no
+    cv : int, "last", splitter or iterable of (train, test), default=None
+        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use it
+        for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its test rows.
+        Several folds are CV+: no
         row is held out, and each row is predicted by the model that is fitted without the fold of the row. An
         int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
-        FrozenEstimator.
+        Share or number of rows that are held out for calibration. Not with folds or a splitter as ``cv``, or
+        a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -212,6 +216,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         allow_empty: bool = False,
         cv: Any = None,
         calibration_size: float | int = 0.25,
@@ -228,6 +233,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.allow_empty = allow_empty
         self.cv = cv
         self.calibration_size = calibration_size
@@ -282,7 +288,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         else:
             remedy = "Hold rows out instead: cv=None, or one split such as ShuffleSplit(1)."
             condition = f"with several folds, {len(splits)} from `cv`"
-            check_unused(self, ("group_by", "density_ratio"), condition, remedy)
+            check_unused(self, ("group_by", "density_ratio", "basis"), condition, remedy)
             conformal = fit_cross_sets(
                 estimator,
                 data,

@@ -25,7 +25,7 @@ def is_frozen_scipy(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScipyDistribution(Distribution):
-    """Frozen scipy distributions with vector parameters, one row per parameter set.
+    """Frozen scipy distributions with parameters of shape (n,), one row per entry.
 
     Parameters
     ----------
@@ -74,9 +74,10 @@ class ScipyDistribution(Distribution):
         copied = family(**rows)
         with np.errstate(all="ignore"):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
-            if any(np.isinf(value).any() for value in rows.values()):  # valid for a gamma, invalid for a t
+            # Infinite parameters are valid for some families and invalid for others.
+            if any(np.isinf(value).any() for value in rows.values()):
                 median = copied.ppf(0.5)
-                # older scipy returns 0 as the median of Poisson(inf)
+                # Older versions of scipy return 0 as the median of Poisson(inf).
                 bad |= ~(np.isfinite(median) & (copied.cdf(median) > 0.25))
         if bad.any():
             row = int(np.argmax(bad))
@@ -128,7 +129,7 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # scipy would square it, with overflow
+        scale = self._parameters.get("scale", 1.0)  # scipy would square the scale, which may overflow.
         shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
@@ -142,14 +143,14 @@ class ScipyDistribution(Distribution):
         quantile = np.asarray(self.frozen.ppf(p), dtype=float)
         if not self._discrete:
             return quantile
-        # rounding must not move a level beyond a cumulative probability
+        # Rounding must not make a level larger than the cdf at an atom.
         reached = self.frozen.cdf(quantile - 1) >= p - level_rounding(p)
         return np.where(reached & (p > 0), quantile - 1, quantile)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
-        # scipy computes ppf(1 - q), and 1 - q rounds to 1 for small q
+        # scipy computes ppf(1 - q), but 1 - q is rounded to 1 for small q.
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
         quantile = np.where(reached & (q < 1), quantile - 1, quantile)
@@ -188,7 +189,7 @@ class ScipyDistribution(Distribution):
         return self._discrete
 
     def _landmarks(self) -> FloatArray:
-        """Return quantiles, or all atoms if a row has few; the cdf is constant between atoms."""
+        """Return quantiles, or all atoms of a row with few atoms."""
         points = super()._landmarks()
         if not self._discrete:
             return points
@@ -222,7 +223,7 @@ class ScipyDistribution(Distribution):
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:
-    """Return a parameter as an array of real numbers, keeping integers."""
+    """Return a parameter as an array of real numbers; integers are not converted."""
     array, reals = np.asarray(value), as_float_array(value, name)
     if name in {"loc", "scale"}:
         check_finite(reals, name)

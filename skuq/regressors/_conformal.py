@@ -20,7 +20,17 @@ from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_sample_weight,
+    check_single_coverage,
+    check_unused,
+    effective_rows,
+)
 from skuq.distributions import Distribution
 
 
@@ -39,22 +49,27 @@ class ConformalRegressor(BaseConformalRegressor):
         Any regressor; cloned. "normalized" and "cqr" need a predictive distribution, for example from
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
         refitted: all rows passed to `fit` are calibration rows. The frozen model must not be trained on them.
-    method : {"split", "normalized", "cqr"}, default="split"
+    method : {"split", "normalized", "cqr", "pit"}, default="split"
         - "split" ranks residuals. All intervals have the same width.
         - "normalized" ranks residuals in units of the predicted standard deviation. The width of an interval
           is proportional to this standard deviation. Prefer "normalized" if the noise varies with x.
         - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
           ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, such as 0.05
           and 0.95 for a coverage of 0.9. Otherwise the bounds come from the assumed tails.
+        - "pit" ranks the distances of the levels F(y) from 1/2, for any predicted distribution F. The
+          intervals are the central intervals of `predict_dist`, which maps the levels of F. Prefer "pit" if
+          the shape of the distribution depends on x and the predicted tails are credible. Not with
+          ``density_ratio`` and `partial_fit`, and not with quantiles at few levels.
     symmetric : bool, default=True
         Whether one score calibrates both bounds. With False, each bound has its own score and half of the
         miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
         many rows: at least 19 for a coverage of 90 %.
-    cv : splitter or iterable of (train, test), default=None
-        Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
-        ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
+    cv : "last", splitter or iterable of (train, test), default=None
+        None holds out rows at random. "last" holds out the last rows; use it for rows in chronological order.
+        Otherwise exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)``. Not
+        with a FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
+        Share or number of rows that are held out for calibration. Not with a splitter as ``cv`` or a
         FrozenEstimator.
     group_by : callable, column name or None, default=None
         Groups with separate guarantees (Mondrian). A callable takes X of n rows and returns n labels. A name
@@ -67,6 +82,12 @@ class ConformalRegressor(BaseConformalRegressor):
     density_ratio : callable or None, default=None
         Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
         the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee: the coverage holds on average over the rows, weighted by any
+        non-negative linear combination of the functions. For overlapping groups, the functions are the
+        indicators of the groups. A callable takes X of n rows and returns an array of shape (n, d) or a
+        DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one indicator
+        per label. A constant function is always added. Not with ``group_by`` or ``density_ratio``.
     gamma : float, default=0.005
         Step per row of adaptive conformal inference, see `partial_fit`. With a larger step, intervals follow
         a drift faster and vary more. With 0, `partial_fit` updates only the scores. After 20 missed rows in
@@ -114,9 +135,10 @@ class ConformalRegressor(BaseConformalRegressor):
     with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6 for the band). The band is the predicted
     interval of the nominal coverage for "cqr", otherwise the predicted point. The scale is the predicted
     standard deviation for "normalized", otherwise 1. The interval is [l - s q, u + s q] with q the
-    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. With ``symmetric=False`` the two
-    differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval
-    is the point halfway between them.
+    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. For "pit", the score is
+    :math:`|F(y) - 1/2|` ([5]_, sec. 3), and levels are interpolated between ranks k and k + 1, so the
+    interval may be larger by one rank. With ``symmetric=False`` the two differences are ranked separately, at
+    (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval is the point halfway between them.
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
@@ -131,6 +153,15 @@ class ConformalRegressor(BaseConformalRegressor):
     distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
     of an estimated ratio.
 
+    *Overlapping groups.* With ``basis``, the width follows from a quantile regression of the scores on d
+    functions :math:`\varphi(x)` ([4]_, sec. 2 and 4). For every combination :math:`w(x) = \beta^\top
+    \varphi(x) \ge 0`, the coverage weighted by w is at least c. Hence the coverage holds in each group whose
+    indicator is one of the functions, and under each covariate shift with density ratio w. The coverage
+    exceeds c by about d/n at most. Use at least 100 calibration rows per function; with fewer rows, a
+    `SmallSampleWarning` is issued. A row has infinite bounds if the calibration rows do not bound its
+    functions, for example if its label has no calibration row. With the indicators of disjoint groups, the
+    intervals equal the intervals with ``group_by``.
+
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
     by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
     drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
@@ -142,7 +173,8 @@ class ConformalRegressor(BaseConformalRegressor):
     ``group_by`` all groups share one target miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
-    costs O(n log n) per call.
+    costs O(n log n) per call. With ``basis``, each coverage needs one quantile regression, and O(n d^2) time
+    per predicted row. `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------
@@ -152,6 +184,10 @@ class ConformalRegressor(BaseConformalRegressor):
        covariate shift", NeurIPS 2019, https://arxiv.org/abs/1904.06019.
     .. [3] I. Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
        https://arxiv.org/abs/2106.00170.
+    .. [4] I. Gibbs, J. J. Cherian, E. J. Candès, "Conformal prediction with conditional guarantees",
+       Journal of the Royal Statistical Society B 87, 2025, https://arxiv.org/abs/2305.12616.
+    .. [5] V. Chernozhukov, K. Wüthrich, Y. Zhu, "Distributional conformal prediction", PNAS 118, 2021,
+       https://doi.org/10.1073/pnas.2107794118.
 
     Examples
     --------
@@ -176,7 +212,7 @@ class ConformalRegressor(BaseConformalRegressor):
     def __init__(
         self,
         estimator: Any,
-        method: Literal["split", "normalized", "cqr"] = "split",
+        method: Literal["split", "normalized", "cqr", "pit"] = "split",
         *,
         symmetric: bool = True,
         cv: Any = None,
@@ -185,6 +221,7 @@ class ConformalRegressor(BaseConformalRegressor):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         gamma: float = 0.005,
         window: int | None = None,
         support: Any = None,
@@ -201,6 +238,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.gamma = gamma
         self.window = window
         self.support = support
@@ -220,6 +258,9 @@ class ConformalRegressor(BaseConformalRegressor):
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
         gamma = check_number(self.gamma, "gamma")
+        if score.maps_levels:
+            remedy = "The map of levels is the same for all rows. Use method 'normalized'."
+            check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         if gamma < 0:
             raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
         window = None if self.window is None else check_integer(self.window, "window")
@@ -300,10 +341,17 @@ class ConformalRegressor(BaseConformalRegressor):
         NotFittedError
             If `fit` was not called before.
         ValueError
-            If a group becomes rare because its rows leave the ``window``, unless rare groups are pooled. The
-            calibration is then unchanged.
+            If ``basis`` is set or ``method`` is "pit", which need exchangeable rows. If a group becomes rare
+            because its rows leave the ``window``, unless rare groups are pooled. The calibration is then
+            unchanged.
         """
         self._check_new(X)
+        if self.method == "pit" or self.basis is not None:
+            name, value = ("method", self.method) if self.method == "pit" else ("basis", self.basis)
+            raise ValueError(
+                f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
+                "with the new rows."
+            )
         target = check_y(y, self)
         check_consistent_length(X, target)
         support = self._support()
@@ -311,6 +359,49 @@ class ConformalRegressor(BaseConformalRegressor):
             support.check(target, self.support)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
+
+    def predict_p(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float = DEFAULT_COVERAGE,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> FloatArray:
+        """Return the conformal p-value of each row, in chronological order.
+
+        The p-value is the randomized rank of the score of a row among the scores of the calibration rows and
+        of the earlier rows in `X`. For exchangeable rows, the p-values are independent and uniform. A small
+        p-value means a large error. `skuq.monitoring.ExchangeabilityMonitor` tests the p-values. With
+        ``group_by``, rows are ranked within their group.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of observed rows, in the order of time.
+        y : array-like of shape (m,)
+            Observed target.
+        coverage : float, default=0.9
+            Coverage at which "cqr" computes its scores. The other methods do not use it.
+        random_state : int, RandomState instance or None, default=None
+            Randomness of the ranks.
+
+        Returns
+        -------
+        p_values : ndarray of shape (m,)
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            With ``density_ratio``, ``basis`` or weighted calibration rows, which have no such ranks.
+        """
+        self._check_new(X)
+        check_unused(self, ("density_ratio", "basis"), "with `predict_p`", "Ranks have no weights.")
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        level = check_single_coverage(coverage, "coverage")
+        return self._conformal.p_values(X, target, level, check_random_state(random_state))
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
@@ -326,8 +417,9 @@ class ConformalRegressor(BaseConformalRegressor):
         -------
         dist : Distribution of n rows
             In the units of y. "split" and "normalized" return a `ConformalPredictive`, one per group with
-            ``group_by``. "cqr" returns `Quantiles` that consist of the bounds of many coverages; bounds that
-            cross are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
+            ``group_by``. "pit" returns the predicted distributions with mapped levels. "cqr", and all methods
+            with ``basis``, return `Quantiles` that consist of the bounds of many coverages; bounds that cross
+            are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
             Scorers use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
         """
         return super().predict_dist(X)

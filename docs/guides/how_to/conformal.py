@@ -154,6 +154,34 @@ ax.set(xlim=(-0.5, 1.5), ylabel="coverage of 90 % intervals")
 legend = ax.legend(frameon=False)
 
 # %%
+# Groups that overlap
+# -------------------
+#
+# A row may belong to several groups, for example to the shops and to the large
+# buildings. ``basis`` is a list of columns, or a function of X that returns one
+# column per group. The coverage is then guaranteed in every group. The columns may
+# also be numbers: the coverage then also holds on average over rows weighted by these
+# numbers. Use at least 100 calibration rows per column.
+
+
+def groups(rows):
+    return pd.DataFrame({"shop": rows["shop"], "large": rows["size"] > 0.8})
+
+
+overlapping = ConformalRegressor(boosting, basis=groups, random_state=0).fit(X, y)
+
+by_group = {}
+for name, each in {"together": model, "by basis": overlapping}.items():
+    interval = each.predict_interval(X_new)
+    inside = pd.Series((interval[:, 0] <= y_new) & (y_new <= interval[:, 1]))
+    by_group[name] = {
+        "shops": inside[X_new["shop"].to_numpy()].mean(),
+        "large": inside[(X_new["size"] > 0.8).to_numpy()].mean(),
+        "neither": inside[~(X_new["shop"] | (X_new["size"] > 0.8)).to_numpy()].mean(),
+    }
+pd.DataFrame(by_group).round(2)
+
+# %%
 # If a group has fewer than ``min_group_size`` calibration rows, or if a new row
 # belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``,
 # the rows of such a group use the scores of all groups instead, and the coverage of

@@ -112,6 +112,29 @@ display = PITHistogramDisplay.from_accumulator(biased)
 # jump. Pass ``random_state`` to reproduce the draws. Two monitors cannot be merged,
 # because the evidence depends on the order of the rows.
 #
+# An alarm for conformal intervals
+# --------------------------------
+#
+# Conformal prediction assumes that new rows are exchangeable with the calibration rows.
+# :class:`~skuq.monitoring.ExchangeabilityMonitor` tests this assumption. It needs the
+# conformal p-values: the rank of the error of each row among the calibration rows and
+# all earlier rows. After 1000 rows of the next stream, the noise increases by a third:
+
+from sklearn.linear_model import LinearRegression
+
+from skuq.monitoring import ExchangeabilityMonitor
+from skuq.regressors import ConformalRegressor
+
+conformal = ConformalRegressor(LinearRegression(), random_state=0)
+conformal.fit(*make_rows(4000))
+exchangeability = ExchangeabilityMonitor()
+for noise in (1.0, 4 / 3):
+    X, y = make_rows(1000, noise)
+    exchangeability.update(conformal.predict_p(X, y, random_state=0))
+    conformal.partial_fit(X, y)  # later rows are ranked among these rows too
+print(f"rows from the change to the alarm: {exchangeability.alarm_row_ - 1000}")
+
+# %%
 # Changes by period
 # -----------------
 #
