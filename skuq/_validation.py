@@ -395,6 +395,11 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
     return np.array(np.broadcast_to(array, (n,)))
 
 
+def looks_like_counts(y: FloatArray) -> bool:
+    """Return whether all targets are integers, and the smallest is 0 or 1."""
+    return bool(0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all())
+
+
 def check_same_length(lengths: Sequence[int], name: str) -> int:
     if len(set(lengths)) != 1:
         raise ValueError(f"`{name}` must all have the same number of rows, got {list(lengths)}.")

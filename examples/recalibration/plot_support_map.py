@@ -3,8 +3,8 @@ Forecasts of counts in a Pipeline: SupportMap
 =============================================
 
 :class:`~skuq.recalibration.SupportMap` is the last step of a Pipeline. It restricts each forecast to the
-possible values of the target, here the numbers of rings of abalone. The bounds of all intervals are integers
-from 0.
+possible values of the target, here the numbers of rings of abalone. All bounds of the intervals are then
+integers, and none is negative.
 """
 
 import matplotlib.pyplot as plt

@@ -139,7 +139,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     def _support(self) -> Support | None:
         """Return the checked parameter ``support``; None without this parameter."""
-        return read_support(getattr(self, "support", None))
+        support = getattr(self, "support", None)
+        return None if support is None else read_support(support)
 
     def _on_support(self, dist: Distribution) -> Distribution:
         support = self._support()

@@ -84,10 +84,6 @@ def _read_bound(bound: Any, sign: int) -> float:
     return check_number(bound, "support")
 
 
-def looks_like_counts(y: FloatArray) -> bool:
-    return bool((y >= 0).all() and (np.round(y) == y).all() and y.min() < y.max())
-
-
 def rows_for_warning(n: int) -> IntArray:
     return np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp))
 

@@ -11,11 +11,11 @@ from skuq._fitting.cross_fit import has_random_folds
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._fitting.progress import Progress
-from skuq._fitting.support import looks_like_counts, rows_for_warning, warn_of_negative_counts
+from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_option
+from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
