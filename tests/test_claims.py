@@ -76,22 +76,22 @@ def test_21_data_sets(real_data):
     ratio = forest["CRPS"] / residual["CRPS"]
     assert claims(
         UncertaintyRegressor,
-        f'the CRPS of "forest" is {ratio:.2f} relative to "residual" (geometric mean), '
+        f'the CRPS of "forest" is {ratio:.2f} times the CRPS of "residual" (geometric mean), '
         f"with one fit instead of {residual['fits']:.1f}",
     )
     fitted, shifted = number["quantile boosting as fitted (LightGBM)"], number["quantile boosting (LightGBM)"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
     assert claims(
         UncertaintyRegressor,
-        "relative to the quantiles of LightGBM as fitted, the CRPS is "
-        f"{crps:.2f} and the score of 90 % intervals {score:.2f}",
+        "relative to LightGBM without recalibration, the CRPS is "
+        f"{crps:.2f} and the score of 90 % intervals is {score:.2f}",
     )
     pool, recalibrated = (
         100 * number[f"pool of default estimators{end}"]["coverage"] for end in ("", ", recalibrated")
     )
     assert claims(MixtureRegressor, f"cover {pool:.1f} % of the test rows without and {recalibrated:.1f} %")
     bootstrap = 100 * number["bootstrap of a forest"]["coverage"]
-    assert claims(BootstrapRegressor, f"90 % intervals of a default forest cover {bootstrap:.0f} %")
+    assert claims(BootstrapRegressor, f"For a default random forest, 90 % intervals cover {bootstrap:.0f} %")
     assert round(fitted["coverage"], 1) == 0.8
     assert claims(MultiQuantileRegressor, "90 % intervals around gradient boosting cover about 80 %")
     assert (
@@ -272,8 +272,8 @@ def mean_coverage(model, n: int, n_columns: int) -> float:
 def test_single_trees_in_cross_conformal_prediction(method, claimed):
     assert claims(
         CrossConformalRegressor,
-        'For single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with '
-        '"jackknife+ab"',
+        'for single trees and a nominal coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about '
+        "90 %",
     )
     model = CrossConformalRegressor(DecisionTreeRegressor(random_state=0), method)
     assert mean_coverage(model, 200, 3) == pytest.approx(claimed, abs=0.02)

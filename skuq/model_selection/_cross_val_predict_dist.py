@@ -57,26 +57,26 @@ def cross_val_predict_dist(
     """Return the out-of-fold predictive distribution of each row.
 
     This function is the counterpart of `sklearn.model_selection.cross_val_predict` for distributions. Use it
-    for calibration plots, for fitting a recalibrator by hand, or for stacking. To evaluate a model, use
-    `cross_validate` with skuq's scorers, which scores each fold separately.
+    for calibration plots, to fit a recalibrator, or for stacking. To evaluate a model, use `cross_validate`
+    with skuq's scorers, which scores each fold separately.
 
     Parameters
     ----------
     estimator : estimator
-        Any estimator that `predict_dist` takes; cloned for every fold.
+        Any estimator that `predict_dist` accepts; cloned for each fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
         Features, or predictions for a recalibrator.
     y : array-like of shape (n,), default=None
-        The target.
+        Observed targets.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds that test every row exactly once, unless ``return_rows``. None means 5 folds. An int k is
-        ``KFold(k, shuffle=True)`` with a fixed seed. The folds are therefore the same in every call. Rows are
-        shuffled, so that no model must extrapolate if the rows of X are sorted.
+        Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
+        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are shuffled,
+        because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
-        Groups for a splitter that uses them. With metadata routing enabled, pass them in ``params``.
+        Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
     params : dict, default=None
-        Parameters of the estimator's ``fit``; values with one entry per row are indexed by fold. With
-        metadata routing enabled they are routed to the splitter and to ``fit`` as requested.
+        Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds. If
+        metadata routing is enabled, they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     return_rows : bool, default=False
@@ -86,17 +86,18 @@ def cross_val_predict_dist(
     Returns
     -------
     dist : Distribution
-        n rows in the order of X, in the units of y; with ``return_rows``, one row for each element of
-        ``rows``.
+        Distributions of the n rows in the order of X, in the units of y. With ``return_rows``, distributions
+        of the rows in ``rows``.
     rows : ndarray of int
         Indices of the tested rows in ascending order. Only with ``return_rows``.
 
     Raises
     ------
     ValueError
-        If ``cv`` does not test every row exactly once, unless ``return_rows``.
+        If ``cv`` does not test every row exactly once, unless ``return_rows``. `RecalibratedRegressor`
+        supports such splitters too.
     NotProbabilisticError
-        If the fitted estimator gives no distribution.
+        If the fitted estimator has no predictive distribution.
 
     See Also
     --------
@@ -104,7 +105,7 @@ def cross_val_predict_dist(
 
     Notes
     -----
-    The cost is one fit per fold.
+    Cost: one fit per fold.
 
     Examples
     --------
@@ -143,7 +144,7 @@ def cross_val_predict_dist(
 def _route(
     estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Return folds and fit parameters, with the metadata routed to the splitter and to ``fit``."""
+    """Return the folds and the fit parameters, after routing the metadata to the splitter and ``fit``."""
     if groups is not None:
         raise ValueError(
             "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "

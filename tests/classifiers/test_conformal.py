@@ -139,7 +139,7 @@ def test_a_name_groups_by_a_column():
 
 def test_a_column_that_is_called_class_needs_a_callable():
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(**{"class": (X[:, 0] > 0).astype(int)})
-    with pytest.raises(ValueError, match=r"`group_by` 'class' is ambiguous: .* `lambda X: X\['class'\]`"):
+    with pytest.raises(ValueError, match=r"`group_by` 'class' is ambiguous, .* `lambda X: X\['class'\]`"):
         ConformalClassifier(BAYES, group_by="class").fit(frame, Y)
     grouped = ConformalClassifier(BAYES, group_by=lambda X: X["class"], random_state=0).fit(frame, Y)
     assert grouped.predict_set(frame).shape == (400, 4)
