@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
 
@@ -32,6 +32,11 @@ WRAPPED = {
     "CrossConformalRegressor": {"estimator": BayesianRidge()},
     "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
     "FunctionalRegressor": {"estimator": BayesianRidge()},
+    "HurdleRegressor": {
+        "classifier": LogisticRegression(),
+        "regressor": BayesianRidge(),
+        "at": float(Y[0]),
+    },
     "MixtureRegressor": {
         "estimators": [("ridge", BayesianRidge()), ("forest", UncertaintyRegressor(Ridge()))]
     },

@@ -7,6 +7,7 @@ from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._hurdle import Hurdle
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
@@ -18,6 +19,7 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._supported import Supported
 from skuq.distributions._transformed import Transformed
+from skuq.distributions._truncated import Truncated
 
 __all__ = [
     "BetaRecalibrated",
@@ -25,6 +27,7 @@ __all__ = [
     "ConformalPredictive",
     "Distribution",
     "Empirical",
+    "Hurdle",
     "LevelMap",
     "Mixture",
     "Normal",
@@ -36,6 +39,7 @@ __all__ = [
     "StudentT",
     "Supported",
     "Transformed",
+    "Truncated",
     "affine",
     "as_distribution",
     "concat",

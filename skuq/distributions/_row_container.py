@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import as_float_array, check_no_nan, check_rows
 
 Selected = TypeVar("Selected")
 
@@ -36,6 +37,17 @@ class RowContainer(ABC, Generic[Selected]):
     @abstractmethod
     def std(self) -> FloatArray:
         """Return the second column."""
+
+    def var(self) -> FloatArray:
+        """Return the variance of each row, shape (n,), in squared units of y.
+
+        Returns
+        -------
+        var : ndarray of shape (n,)
+            The square of `std`; infinite if the square overflows.
+        """
+        with np.errstate(over="ignore"):
+            return np.square(self.std())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,3 +87,16 @@ class RowContainer(ABC, Generic[Selected]):
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return type(self), tuple(values)
+
+    def _set(self, **values: Any) -> Self:
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        return self
+
+    def _check_y(self, y: ArrayLike) -> FloatArray:
+        values = check_no_nan(as_float_array(y, "y"), "y")
+        if values.ndim == 0:
+            return np.broadcast_to(values, (len(self),))
+        return check_rows(values, "y", len(self))

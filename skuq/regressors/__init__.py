@@ -7,6 +7,7 @@ from skuq.regressors._cross_conformal import CrossConformalRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._functional import FunctionalRegressor
+from skuq.regressors._hurdle import HurdleRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._mixture import MixtureRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
@@ -22,6 +23,7 @@ __all__ = [
     "CrossConformalRegressor",
     "ForestDistributionRegressor",
     "FunctionalRegressor",
+    "HurdleRegressor",
     "LeastSquaresRegressor",
     "MixtureRegressor",
     "MultiQuantileRegressor",

@@ -101,6 +101,10 @@ class ConformalRegressor(BaseConformalRegressor):
     window : int or None, default=None
         Number of latest rows that remain calibration rows after a call of `partial_fit`; None keeps all rows.
         The memory still grows with each call, because all rows passed to `partial_fit` are stored.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job; only `fit_transform` needs several fits. The
         results do not depend on ``n_jobs``.
@@ -227,6 +231,7 @@ class ConformalRegressor(BaseConformalRegressor):
         basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         gamma: float = 0.005,
         window: int | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -243,6 +248,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.basis = basis
         self.gamma = gamma
         self.window = window
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -355,6 +361,9 @@ class ConformalRegressor(BaseConformalRegressor):
             )
         target = check_y(y, self)
         check_consistent_length(X, target)
+        support = self._support()
+        if support is not None:
+            support.check(target, self.support)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
 

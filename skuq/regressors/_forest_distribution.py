@@ -44,6 +44,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True``, or a BaggingRegressor of
         trees; cloned. It should have at least 100 trees.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a tree. Not used if the forest has its own
         ``n_jobs``. The results do not depend on ``n_jobs``.
@@ -162,10 +166,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self,
         estimator: Any,
         *,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
 

@@ -50,6 +50,10 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         With False, one model is fitted to all rows, and one recalibrator is fitted to the pairs of all folds.
         With True, each fold has its own model and its own recalibrator, which is fitted to the test rows of
         the fold; the prediction is the mixture of the recalibrated models.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -108,6 +112,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         *,
         cv: Any = 5,
         ensemble: bool = False,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -116,6 +121,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         self.recalibrator = recalibrator
         self.cv = cv
         self.ensemble = ensemble
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

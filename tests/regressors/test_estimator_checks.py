@@ -2,9 +2,10 @@
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,6 +16,7 @@ from skuq.regressors import (
     CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
+    HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
@@ -47,6 +49,14 @@ OBSERVED = dict.fromkeys(
     "partial_fit observes a fitted model and is no way to begin; test_adaptive.py has its checks",
 )
 
+
+class HurdleOfMiddleValue(HurdleRegressor):
+    """HurdleRegressor whose value is the target of a row, because targets of the checks have no zeros."""
+
+    def _read_value(self, data):
+        return float(np.sort(data.y)[len(data) // 2])
+
+
 # Every public class runs all checks once, in a setting that is fast to fit. Trees predict the separated
 # clusters of the transformer checks exactly, seen or not, so those pass.
 CASES = [
@@ -57,6 +67,10 @@ CASES = [
     (ResidualRegressor(LinearRegression(), LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (FunctionalRegressor(LeastSquaresRegressor(), "mean"), OUT_OF_SAMPLE),
+    (
+        HurdleOfMiddleValue(LogisticRegression(), BayesianRidge(), calibration=None, random_state=0),
+        OUT_OF_SAMPLE,
+    ),
     (
         # The check of weights has exactly linear targets, and a recalibration of rounding errors is random.
         MixtureRegressor(
