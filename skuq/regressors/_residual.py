@@ -62,6 +62,9 @@ class OutOfFold(NamedTuple):
     shares: FloatArray | None
     """Probabilities of the conditional shape, shape (n, k); None if the shape is common to all rows."""
 
+    def take(self, rows: IntArray) -> OutOfFold:
+        return OutOfFold(self.loc[rows], self.scale[rows], None if self.shares is None else self.shares[rows])
+
 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""Mean model, scale model and a distribution of the standardized residuals.
@@ -260,17 +263,21 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        out_of_fold = self._learn(data, progress)
-        if out_of_fold is None:
+        rows, out_of_fold = self._learn(data, progress)
+        if not is_partition([rows], len(data)):
             raise ValueError(
                 "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
                 "such as KFold or GroupKFold; for time-ordered or repeated splits use RecalibratedRegressor, "
                 "which takes any splitter."
             )
-        return self._out_of_fold_dist(out_of_fold)
+        return self._out_of_fold_dist(out_of_fold.take(np.argsort(rows, kind="stable")))
 
-    def _learn(self, data: TrainingData, progress: Progress) -> OutOfFold | None:
-        """Fit all models; return the out-of-fold predictions in row order if each row is tested once."""
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        rows, out_of_fold = self._learn(data, progress)
+        return rows, self._out_of_fold_dist(out_of_fold)
+
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
+        """Fit all models; return the tested rows and their out-of-fold predictions."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
@@ -311,10 +318,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shares = self._fit_conditional_shape(
             pairs, loc, scale, shape_folds, shape_seed, clusters=labels[rows]
         )
-        if not partition:
-            return None
-        order = np.argsort(rows, kind="stable")
-        return OutOfFold(loc[order], scale[order], None if shares is None else shares[order])
+        return rows, OutOfFold(loc, scale, shares)
 
     # ------------------------------------------------------------------------------ location
 

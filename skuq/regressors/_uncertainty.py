@@ -12,7 +12,7 @@ from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._fitting.progress import Progress
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_option
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
@@ -226,11 +226,21 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
             return super()._fit_transform(data, progress)
+        dist: Distribution = self._fit_by("fit_transform", data, progress)
+        return dist
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
+            return super()._fit_and_test(data, progress)
+        tested: tuple[IntArray, Distribution] = self._fit_by("_fit_tested", data, progress)
+        return tested
+
+    def _fit_by(self, method: str, data: TrainingData, progress: Progress) -> Any:
         estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
-            dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
+            result = getattr(estimator, method)(data.X, data.target, **params)
         self.estimator_ = estimator
-        return dist
+        return result
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the guarantee of the method if the method has one.
