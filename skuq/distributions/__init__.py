@@ -3,10 +3,17 @@
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
-from skuq.distributions._concatenated import Concatenated, concat
+from skuq.distributions._concat import concat
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._joint.base import JointDistribution
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
+from skuq.distributions._joint.copula import CopulaJoint
+from skuq.distributions._joint.empirical import EmpiricalJoint
+from skuq.distributions._joint.normal import NormalJoint
+from skuq.distributions._joint.template import normal_template, rank_template
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
@@ -22,12 +29,17 @@ from skuq.distributions._transformed import Transformed
 __all__ = [
     "BetaRecalibrated",
     "Concatenated",
+    "ConcatenatedJoint",
     "ConformalPredictive",
+    "CopulaJoint",
     "Distribution",
     "Empirical",
+    "EmpiricalJoint",
+    "JointDistribution",
     "LevelMap",
     "Mixture",
     "Normal",
+    "NormalJoint",
     "NormalMixture",
     "Quantiles",
     "Recalibrated",
@@ -39,4 +51,6 @@ __all__ = [
     "affine",
     "as_distribution",
     "concat",
+    "normal_template",
+    "rank_template",
 ]

@@ -11,7 +11,7 @@ from numpy.polynomial import Polynomial
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._normal import Normal
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
@@ -87,7 +87,7 @@ class Affine(Distribution):
     def _merge(cls, parts: Sequence[Affine]) -> Affine | None:
         if len({part.has_density for part in parts}) > 1:
             return None
-        base = concat([part.base for part in parts])
+        base = stack_rows([part.base for part in parts])
         shift, factor = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("shift", "factor")
         )

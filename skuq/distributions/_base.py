@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -485,13 +485,6 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDecompositionError(NO_DECOMPOSITION.format(kind=type(self).__name__))
 
     # ----------------------------------------------------------------------------- helpers
-
-    def _set(self, **values: Any) -> Self:
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-            object.__setattr__(self, name, value)
-        return self
 
     def _check_y(self, y: ArrayLike) -> FloatArray:
         values = check_no_nan(as_float_array(y, "y"), "y")

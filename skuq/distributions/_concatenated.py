@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,28 +15,8 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
-def concat(parts: Sequence[Distribution]) -> Distribution:
-    """Stack the rows of several distributions into one.
-
-    Parameters
-    ----------
-    parts : sequence of Distribution
-        At least one distribution; families may differ.
-
-    Returns
-    -------
-    dist : Distribution
-        A distribution of the common family if the parts have the same family and can be merged, otherwise
-        `Concatenated`.
-
-    Examples
-    --------
-    >>> from skuq.distributions import Normal, StudentT, concat
-    >>> concat([Normal(0.0, 1.0), Normal([1.0, 2.0], 1.0)])
-    Normal(n=3)
-    >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
-    Concatenated(n=2)
-    """
+def stack_rows(parts: Sequence[Distribution]) -> Distribution:
+    """Return the rows of several distributions, in one family if they can be merged."""
     parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]
@@ -83,7 +63,7 @@ class Concatenated(Distribution):
 
     def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
         parts, order = _flatten(read_parts(parts, "parts"), np.asarray(order))
-        owner, local = _locate(parts, order)
+        owner, local = locate(parts, order)
         rows, used = [], []
         for index, part in enumerate(parts):
             mine = np.flatnonzero(owner == index)
@@ -97,7 +77,7 @@ class Concatenated(Distribution):
     @cached_property
     def _part_rows(self) -> list[IntArray]:
         """Rows of this distribution that come from each part, in ascending order."""
-        owner = _locate(self.parts, self.order)[0]
+        owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
     def _rows(self) -> int:
@@ -235,7 +215,7 @@ def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distr
     return flat, rows[order]
 
 
-def _locate(parts: Sequence[Distribution], order: IntArray) -> tuple[IntArray, IntArray]:
+def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]:
     total = sum(len(part) for part in parts)
     if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
         raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")

@@ -14,7 +14,7 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._messages import NO_MEAN
@@ -108,7 +108,7 @@ class Recalibrated(Distribution):
     def _merge(cls, parts: Sequence[Recalibrated]) -> Distribution | None:
         if not all(part.level_map.equals(parts[0].level_map) for part in parts):
             return None
-        return Recalibrated(concat([part.base for part in parts]), parts[0].level_map)
+        return Recalibrated(stack_rows([part.base for part in parts]), parts[0].level_map)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         return self.level_map.pieces(self.base._normal_score(y))

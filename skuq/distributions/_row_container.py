@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,11 +15,13 @@ Selected = TypeVar("Selected")
 
 
 class RowContainer(ABC, Generic[Selected]):
-    """Container of n rows that can be selected, converted to two columns, and pickled."""
+    """Container of n rows that can be selected, converted to columns, and pickled."""
 
-    __array_ufunc__ = None  # np.exp(dist) must raise instead of transforming the two columns
+    __array_ufunc__ = None  # np.exp(dist) must raise instead of transforming the columns
     ndim = 2
     dtype = np.dtype(np.float64)
+    _COLUMNS: ClassVar[str] = "means and standard deviations"
+    _SELECTION: ClassVar[str] = "Select rows with dist[rows]"
 
     @abstractmethod
     def _rows(self) -> int:
@@ -31,16 +33,19 @@ class RowContainer(ABC, Generic[Selected]):
 
     @abstractmethod
     def mean(self) -> FloatArray:
-        """Return the first column."""
+        """Return the means."""
 
     @abstractmethod
     def std(self) -> FloatArray:
-        """Return the second column."""
+        """Return the standard deviations."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
         return (len(self), 2)
+
+    def _to_columns(self) -> FloatArray:
+        return np.column_stack([self.mean(), self.std()])
 
     def __len__(self) -> int:
         return self._rows()
@@ -48,10 +53,10 @@ class RowContainer(ABC, Generic[Selected]):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                "`copy` must be None or True, because the array of means and standard deviations is always "
-                "new, got False. Use copy=None."
+                f"`copy` must be None or True, because the array of {self._COLUMNS} is always new, got "
+                "False. Use copy=None."
             )
-        return np.column_stack([self.mean(), self.std()]).astype(dtype or np.float64, copy=False)
+        return self._to_columns().astype(dtype or np.float64, copy=False)
 
     def __getitem__(self, key: Any) -> Selected:
         if isinstance(key, tuple):
@@ -59,9 +64,7 @@ class RowContainer(ABC, Generic[Selected]):
                 not (part is Ellipsis or (isinstance(part, slice) and part == slice(None)))
                 for part in key[1:]
             ):
-                raise IndexError(
-                    f"a {type(self).__name__} has no columns. Select rows with dist[rows], got {key!r}."
-                )
+                raise IndexError(f"a {type(self).__name__} has no columns. {self._SELECTION}, got {key!r}.")
             key = key[0] if key else Ellipsis
         rows = np.atleast_1d(np.arange(len(self))[key])
         if rows.ndim != 1:
@@ -74,3 +77,10 @@ class RowContainer(ABC, Generic[Selected]):
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return type(self), tuple(values)
+
+    def _set(self, **values: Any) -> Self:
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        return self

@@ -14,7 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
@@ -100,7 +100,7 @@ class Supported(Distribution):
     def _merge(cls, parts: Sequence[Supported]) -> Supported | None:
         if len({part.has_density for part in parts}) > 1:
             return None
-        base = concat([part.base for part in parts])
+        base = stack_rows([part.base for part in parts])
         lower, upper = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")
         )

@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
@@ -158,7 +158,7 @@ class Transformed(Distribution):
         names = ("func", "inverse_func", "inverse_derivative")
         if any(getattr(part, name) != getattr(first, name) for part in parts for name in names):
             return None
-        return first._rebuild(concat([part.base for part in parts]))
+        return first._rebuild(stack_rows([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return base values at y, and the side of y: 0 inside the support, -1 below and 1 above it."""

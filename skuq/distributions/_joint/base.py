@@ -1,0 +1,477 @@
+"""Abstract base class of joint predictive distributions, with one row per sample."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    as_float_array,
+    check_finite,
+    check_integer,
+    check_no_nan,
+    check_random_state,
+    check_single_coverage,
+)
+from skuq.distributions._affine import affine
+from skuq.distributions._base import Distribution
+from skuq.distributions._empirical import Empirical
+from skuq.distributions._joint.checks import check_names, check_targets, check_values, find_target
+from skuq.distributions._joint.moments import box_levels, correlations, weighted_means
+from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import RowContainer
+from skuq.exceptions import NoDensityError
+
+BLOCK = 1 << 21
+"""Number of values of the points that are computed at once."""
+
+Rows = slice | IntArray
+Block = tuple[Rows, FloatArray, FloatArray | None]
+"""Rows, their points of shape (b, K, d), and the weights of the points of shape (b, K) or None."""
+
+NO_JOINT_DENSITY = (
+    "this {kind} has no density. A joint density requires marginals with a density and a normal copula, or a "
+    "`NormalJoint` with positive definite covariances. Use `energy_score_loss`, or the densities of the "
+    "marginals."
+)
+
+
+class JointDistribution(RowContainer["JointDistribution"]):
+    """Joint predictive distributions of d targets, one row per sample.
+
+    The targets of a row may depend on each other, and the rows are independent. A JointDistribution is not a
+    `Distribution`: functions for one target raise an error that names `marginal` and `linear`.
+    ``np.asarray`` returns the means, shape (n, d). Rows are selected with ``dist[rows]``.
+
+    See Also
+    --------
+    CopulaJoint : Univariate distributions of any family with a common dependence.
+    NormalJoint : Multivariate normal distributions.
+    EmpiricalJoint : Members of an ensemble of vectors.
+
+    Notes
+    -----
+    `linear`, `apply` and `probability` evaluate K points per row: the points of the template of a
+    `CopulaJoint`, the members of an `EmpiricalJoint`, or 1024 points of a Sobol sequence for a `NormalJoint`.
+    They use no random numbers. The points are computed in blocks of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.distributions import NormalJoint
+    >>> dist = NormalJoint([[1.0, 2.0]], [[1.0, 0.8], [0.8, 1.0]], names=["load", "price"])
+    >>> dist.marginal("load")
+    Normal(n=1)
+    >>> dist.linear([1.0, 1.0]).std().round(4)  # sqrt(1 + 1 + 2 * 0.8)
+    array([1.8974])
+    """
+
+    names: tuple[str, ...] | None
+    _COLUMNS: ClassVar[str] = "means"
+    _SELECTION: ClassVar[str] = 'Select a target with dist.marginal("name") and rows with dist[rows]'
+
+    # ------------------------------------------------------------------ hooks that a family implements
+
+    @abstractmethod
+    def marginals(self) -> tuple[Distribution, ...]:
+        """Return the univariate distributions of the targets.
+
+        Returns
+        -------
+        marginals : tuple of d Distributions
+            Distributions of n rows each.
+        """
+
+    @abstractmethod
+    def _parameters(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+
+    @abstractmethod
+    def _point_count(self) -> int:
+        """Return the number K of points per row."""
+
+    @abstractmethod
+    def _points(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
+        """Return points of shape (b, K, d) and their weights of shape (b, K), or None for equal weights."""
+
+    @abstractmethod
+    def _levels(self, rows: slice) -> FloatArray:
+        """Return the levels of the points within the marginals, shape (K, d) or (b, K, d)."""
+
+    @abstractmethod
+    def _cdf(self, y: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray: ...
+
+    @abstractmethod
+    def _condition(self, y: FloatArray, observed: IntArray, unknown: IntArray) -> JointDistribution:
+        """Return the distribution of the unknown targets given observed values of shape (n, q)."""
+
+    @classmethod
+    @abstractmethod
+    def _merge(cls, parts: Sequence[Any]) -> JointDistribution | None:
+        """Stack the rows of parts with the same names in one distribution of this family, or return None."""
+
+    # ------------------------------------------------ hooks with defaults
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        raise NoDensityError(NO_JOINT_DENSITY.format(kind=type(self).__name__))
+
+    def _corr(self) -> FloatArray:
+        d = self.shape[1]
+        out = np.empty((len(self), d, d))
+        for rows, points, weights in self._blocks():
+            out[rows] = correlations(points, weights)
+        return out
+
+    def _linear(self, w: FloatArray) -> Distribution:
+        values, weights = self._map(lambda points: np.einsum("bkd,d->bk", points, w), "w")
+        mean = self._finite_means()
+        if mean is not None:
+            for rows in self._row_blocks():
+                block, share = values[rows], None if weights is None else weights[rows]
+                block += (mean[rows] @ w - weighted_means(block, share))[:, np.newaxis]
+        return Empirical._from_owned(values, weights)
+
+    def _apply(self, func: Callable[[FloatArray], Any]) -> Distribution:
+        return Empirical._from_owned(*self._map(func, "func"))
+
+    def _box(self, coverage: float) -> FloatArray:
+        """Return the coverage of the marginal intervals for a joint coverage, shape (n,)."""
+        out = np.empty(len(self))
+        for rows in self._row_blocks():
+            out[rows] = box_levels(self._levels(rows), self._point_weights(rows), coverage)
+        return out
+
+    def _point_weights(self, rows: slice) -> FloatArray | None:
+        return None
+
+    # ------------------------------------------------------------------ points
+
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the points of blocks of rows."""
+        for rows in self._row_blocks():
+            yield rows, *self._points(rows)
+
+    def _row_blocks(self) -> Iterator[slice]:
+        n, step = len(self), max(1, BLOCK // (self._point_count() * self.shape[1]))
+        for start in range(0, n, step):
+            yield slice(start, min(start + step, n))
+
+    def _map(self, func: Callable[[FloatArray], Any], name: str) -> tuple[FloatArray, FloatArray | None]:
+        """Return values of a function at all points, shape (n, K), and the weights of the points."""
+        values = np.empty((len(self), self._point_count()))
+        shares: list[FloatArray] = []
+        for rows, points, weights in self._blocks():
+            values[rows] = check_values(func(points), points.shape[:2], name, rows)
+            if weights is not None:
+                shares.append(weights)
+        return values, np.concatenate(shares) if shares else None
+
+    def _finite_means(self) -> FloatArray | None:
+        """Return the means, or None if a marginal has no finite mean."""
+        try:
+            mean = self.mean()
+        except ValueError:  # a Cauchy distribution has no mean
+            return None
+        return mean if np.isfinite(mean).all() else None
+
+    # ------------------------------------------------------------------ rows and columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n, d) of ``np.asarray``, with one column of means per target."""
+        return (len(self), self._target_count())
+
+    @abstractmethod
+    def _target_count(self) -> int: ...
+
+    def _to_columns(self) -> FloatArray:
+        return self.mean()
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        return f"{type(self).__name__}(n={n}, d={d})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._parameters())
+
+    def marginal(self, target: str | int) -> Distribution:
+        """Return the univariate distribution of one target.
+
+        Parameters
+        ----------
+        target : str or int
+            Name of the target, if the distribution has names, or its column.
+
+        Returns
+        -------
+        dist : Distribution
+            Distribution of n rows.
+        """
+        return self.marginals()[find_target(target, self.names, self.shape[1])]
+
+    # ------------------------------------------------------------------ moments
+
+    def mean(self) -> FloatArray:
+        """Return the mean of each target, shape (n, d), in the units of the targets."""
+        return np.column_stack([marginal.mean() for marginal in self.marginals()])
+
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each target, shape (n, d), in the units of the targets."""
+        return np.column_stack([marginal.std() for marginal in self.marginals()])
+
+    def corr(self) -> FloatArray:
+        """Return the correlation matrix of each row.
+
+        Returns
+        -------
+        correlation : ndarray of shape (n, d, d)
+            Pearson correlations. The correlation with a target of standard deviation 0 is 0.
+        """
+        return self._corr()
+
+    def cov(self) -> FloatArray:
+        """Return the covariance matrix of each row.
+
+        Returns
+        -------
+        covariance : ndarray of shape (n, d, d)
+            Correlations times standard deviations, in products of the units of the targets.
+
+        Raises
+        ------
+        ValueError
+            If a standard deviation is infinite.
+        """
+        std = check_finite(self.std(), "std of the marginals")
+        return np.asarray(std[:, :, np.newaxis] * self._corr() * std[:, np.newaxis, :])
+
+    # ------------------------------------------------------------------ probabilities
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """Return the probability that all targets are at most ``y``.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, d)
+            Values in the units of the targets. The value inf excludes a target from the comparison.
+
+        Returns
+        -------
+        probability : ndarray of shape (n,)
+            P(Y_1 <= y_1, ..., Y_d <= y_d) for each row.
+        """
+        return self._cdf(check_no_nan(self._check_y(y), "y"))
+
+    @property
+    def has_density(self) -> bool:
+        """True if every row has a joint density; otherwise `logpdf` raises an error."""
+        return False
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """Return the logarithm of the joint density at ``y``.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, d)
+            Values in the units of the targets.
+
+        Returns
+        -------
+        logpdf : ndarray of shape (n,)
+            Natural logarithm of the density; minus infinity where the density is 0.
+
+        Raises
+        ------
+        NoDensityError
+            If the distribution has no joint density (`has_density` is False).
+        """
+        values = check_finite(self._check_y(y), "y")
+        if not self.has_density:
+            raise NoDensityError(NO_JOINT_DENSITY.format(kind=type(self).__name__))
+        return self._logpdf(values)
+
+    def probability(self, event: Callable[[FloatArray], Any]) -> FloatArray:
+        """Return the probability of an event that depends on several targets.
+
+        Parameters
+        ----------
+        event : callable
+            Vectorized function that maps points of shape (..., d) to booleans of shape (...).
+
+        Returns
+        -------
+        probability : ndarray of shape (n,)
+            Share of the points at which the event is true, a multiple of 1/K if their weights are equal.
+
+        Examples
+        --------
+        >>> from skuq.distributions import NormalJoint
+        >>> dist = NormalJoint([[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
+        >>> dist.probability(lambda y: (y > 0).all(axis=-1)).round(2)  # 1/4 + arcsin(0.5) / (2 pi)
+        array([0.33])
+        """
+        out = np.empty(len(self))
+        for rows, points, weights in self._blocks():
+            hits = check_values(event(points), points.shape[:2], "event", rows)
+            out[rows] = weighted_means(hits != 0, weights)
+        return np.clip(out, 0.0, 1.0)
+
+    # ------------------------------------------------------------------ functions of the targets
+
+    def linear(self, w: ArrayLike) -> Distribution:
+        """Return the univariate distribution of a weighted sum of the targets, w'Y.
+
+        Parameters
+        ----------
+        w : array-like of shape (d,)
+            Weight of each target. Ones give the sum of the targets.
+
+        Returns
+        -------
+        dist : Distribution
+            Closed form for a `NormalJoint`, otherwise an `Empirical` of K members per row, whose mean is
+            exactly w'E(Y) if the means are finite. A single nonzero weight gives the rescaled marginal.
+
+        Notes
+        -----
+        The members require 8 n K bytes. The points are computed in blocks of rows.
+        """
+        weights = check_finite(as_float_array(w, "w"), "w")
+        d = self.shape[1]
+        if weights.shape != (d,):
+            raise ValueError(f"`w` must have shape ({d},), one weight per target, got {weights.shape}.")
+        used = np.flatnonzero(weights)
+        if used.size == 0:
+            return Normal(np.zeros(len(self)), 0.0)
+        if used.size == 1:
+            factor = float(weights[used[0]])
+            marginal = self.marginals()[used[0]]
+            return marginal if factor == 1.0 else affine(marginal, 0.0, factor)
+        return self._linear(weights)
+
+    def apply(self, func: Callable[[FloatArray], Any]) -> Distribution:
+        """Return the univariate distribution of a function of the targets.
+
+        Parameters
+        ----------
+        func : callable
+            Vectorized function that maps points of shape (..., d) to numbers of shape (...).
+
+        Returns
+        -------
+        dist : Empirical
+            Values of the function at the K points of each row.
+
+        Examples
+        --------
+        >>> from skuq.distributions import EmpiricalJoint
+        >>> dist = EmpiricalJoint([[[1.0, 4.0], [2.0, 3.0]]])
+        >>> dist.apply(lambda y: y.max(axis=-1)).mean()
+        array([3.5])
+        """
+        return self._apply(func)
+
+    def condition(self, y: ArrayLike) -> JointDistribution:
+        """Return the distribution of the unknown targets given the observed targets.
+
+        A target that is always observed before the prediction should be a feature of the model instead.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, d)
+            Observed values, and NaN for each unknown target. All rows must have the same unknown targets:
+            for several patterns, condition the rows of each pattern separately.
+
+        Returns
+        -------
+        dist : JointDistribution
+            Distribution of the unknown targets, in their order and with their names. A `NormalJoint` and a
+            normal copula have closed forms. Otherwise, the points are weighted by a normal kernel in the
+            normal scores of the observed targets.
+
+        Warns
+        -----
+        SkuqWarning
+            If an observed value is outside of the support of its marginal; the nearest point is used.
+        """
+        values = self._check_y(y)
+        unknown = np.isnan(values)
+        check_finite(np.where(unknown, 0.0, values), "y")
+        differs = (unknown != unknown[0]).any(axis=1)
+        if differs.any():
+            raise ValueError(
+                "`y` must have NaN in the same columns in all rows, got another pattern at row "
+                f"{int(np.argmax(differs))} than at row 0. Condition the rows of each pattern separately."
+            )
+        pattern = unknown[0]
+        if not pattern.any():
+            raise ValueError("`y` must have NaN for at least one unknown target, got values for all targets.")
+        if pattern.all():
+            return self
+        observed = np.flatnonzero(~pattern)
+        return self._condition(values[:, observed], observed, np.flatnonzero(pattern))
+
+    def interval(self, coverage: float = DEFAULT_COVERAGE, *, simultaneous: bool = False) -> FloatArray:
+        """Return prediction intervals of the targets.
+
+        Parameters
+        ----------
+        coverage : float, default=0.9
+            Nominal coverage. Strictly between 0 and 1.
+        simultaneous : bool, default=False
+            False: each interval covers its target with this probability. True: the box of all intervals
+            covers all targets of the row with this probability. The intervals of a box have a common
+            coverage, which is computed from the dependence.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n, d, 2)
+            Lower bounds ``bounds[..., 0]`` and upper bounds ``bounds[..., 1]``, in the units of the targets.
+        """
+        level = check_single_coverage(coverage)
+        if not simultaneous:
+            return np.stack([marginal.interval(level) for marginal in self.marginals()], axis=1)
+        tail = (1.0 - self._box(level)) / 2.0
+        bounds = [(marginal._ppf(tail), marginal._isf(tail)) for marginal in self.marginals()]
+        return np.moveaxis(np.asarray(bounds), 2, 0)
+
+    def sample(self, m: int, random_state: int | np.random.RandomState | None = None) -> FloatArray:
+        """Draw independent samples from every row.
+
+        Parameters
+        ----------
+        m : int
+            Number of draws per row.
+        random_state : int, RandomState instance or None, default=None
+            Source of randomness; an integer gives the same draws in each call.
+
+        Returns
+        -------
+        samples : ndarray of shape (n, m, d)
+            Values in the units of the targets.
+        """
+        return self._sample(check_integer(m, "m"), check_random_state(random_state))
+
+    def _check_y(self, y: ArrayLike) -> FloatArray:
+        return check_targets(y, "y", self.shape, self.names)
+
+    def _read_names(self, names: Any, d: int) -> tuple[str, ...] | None:
+        return check_names(names, d)
+
+    def _label(self, target: int) -> str:
+        return repr(self.names[target]) if self.names is not None else str(target)
+
+    def _names_of(self, targets: IntArray) -> tuple[str, ...] | None:
+        return None if self.names is None else tuple(self.names[j] for j in targets)
+
+
+def _rebuild(family: type[JointDistribution], parameters: dict[str, Any]) -> JointDistribution:
+    return family(**parameters)
