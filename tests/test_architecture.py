@@ -95,7 +95,7 @@ INTERFACES = {
         "_cramer": {"regressors"},
         "_estimated_scale": {"regressors"},
         "_members": {"recalibration"},
-        "_pit": {"metrics", "monitoring", "_conformal", "recalibration"},
+        "_pit": {"metrics", "monitoring", "_conformal", "recalibration", "regressors"},
         "_unreachable_levels": {"metrics", "evaluation", "_conformal"},
     },
     "prediction": {

@@ -7,13 +7,17 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import validate_data
 
+from skuq._fitting.metadata import routed_groups, router_for
 from skuq._fitting.progress import Progress
-from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
+from skuq._fitting.several_targets import check_targets, column_labels
+from skuq._fitting.training_data import TrainingData, check_wrapped
+from skuq._sklearn_compat import CallbackSupportMixin, routing_enabled, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_new
+from skuq._validation import check_new, check_sample_weight, check_X
 from skuq._versioned import versioned
 from skuq.distributions import JointDistribution
 
@@ -24,18 +28,23 @@ class BaseJointRegressor(
 ):
     """Base class of regressors that predict a joint distribution of several targets.
 
-    A subclass implements ``_read``, ``_fit``, ``_predict_joint`` and ``_points``. In ``TrainingData``, ``y``
-    has shape (n, d).
+    A subclass has the parameters ``estimator``, one or a list, and ``cv``. In ``TrainingData``, ``y`` has
+    shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
     """
+
+    estimator: Any
+    cv: Any
 
     n_outputs_: int
     target_names_: np.ndarray | None
 
     @abstractmethod
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
-    ) -> TrainingData:
-        """Return the checked arguments of ``fit``."""
+    def _children(self) -> dict[str, Any]:
+        """Return the unfitted wrapped estimators by name."""
+
+    @abstractmethod
+    def _splits_by_groups(self) -> bool:
+        """Return whether ``groups`` is passed to the splitter ``cv`` instead of the wrapped estimators."""
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
@@ -80,6 +89,46 @@ class BaseJointRegressor(
         progress.close()
         return self
 
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        for one in as_list(self.estimator):
+            check_wrapped(one)
+        check_X(X)
+        targets = check_targets(y, self)
+        validate_data(self, X, skip_check_array=True)
+        (X,) = indexable(X)  # converts X only if its rows cannot be selected
+        check_consistent_length(X, targets.values)
+        n, d = targets.values.shape
+        if n < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
+        if isinstance(self.estimator, list | tuple) and len(self.estimator) != d:
+            raise ValueError(
+                f"`estimator` must be one estimator or a list of {d}, one per column of `y`, got a list of "
+                f"{len(self.estimator)}."
+            )
+        self.n_outputs_ = d
+        self.target_names_ = None if targets.names is None else np.array(targets.names, dtype=object)
+        weight = check_sample_weight(sample_weight, n)
+        metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
+        params, groups = self._split_metadata(metadata, caller)
+        return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
+
+    def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
+        """Return the arguments of ``fit`` of each wrapped estimator by name, and the groups for ``cv``."""
+        names = self._children()
+        if routing_enabled():
+            routed = process_routing(self, caller, **metadata)
+            return {name: dict(routed[name].fit) for name in names}, routed_groups(routed)
+        params = dict(metadata)
+        groups = params.pop("groups", None) if self._splits_by_groups() else None
+        return dict.fromkeys(names, params), groups
+
+    def _labels(self) -> list[str]:
+        """Return the names of the targets for error messages."""
+        names = None if self.target_names_ is None else tuple(self.target_names_)
+        return column_labels(self.n_outputs_, names)
+
     def predict(self, X: Any) -> FloatArray:
         """Return point predictions.
 
@@ -112,7 +161,31 @@ class BaseJointRegressor(
         check_new(self, X)
         return self._predict_joint(X)
 
+    # ------------------------------------------------------------------------- scikit-learn
+
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata routing: ``groups`` to the splitter, other metadata to the wrapped ``fit``.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
+        """
+        return router_for(self, **self._children())
+
     def __sklearn_tags__(self) -> Tags:
+        """Return the tags; an input tag is set if all wrapped estimators have it, because they get X."""
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
+        try:
+            children = [get_tags(one) for one in as_list(self.estimator)]
+        except Exception:  # estimators of other packages may lack tags; invalid estimators raise in fit
+            return tags
+        for name in ("allow_nan", "sparse", "pairwise", "string", "categorical"):
+            setattr(tags.input_tags, name, all(getattr(child.input_tags, name) for child in children))
+        tags.non_deterministic = any(child.non_deterministic for child in children)
         return tags
+
+
+def as_list(estimator: Any) -> list[Any]:
+    return list(estimator) if isinstance(estimator, list | tuple) else [estimator]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, JointDistribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import note_estimator
 from skuq.prediction._registry import add_adapter, find_adapter, may_predict_columns, register
@@ -122,7 +122,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
         dist = _dispatch(estimator, X)
-    if not isinstance(dist, Distribution):
+    if not isinstance(dist, Distribution | JointDistribution):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."

@@ -6,29 +6,27 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
-from sklearn.utils.metadata_routing import process_routing
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, has_random_folds, resolve_cv, row_order, split_rows
-from skuq._fitting.metadata import routed_groups, router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.several_targets import check_targets, column_labels
-from skuq._fitting.training_data import TrainingData, check_wrapped
-from skuq._sklearn_compat import delayed, routing_enabled, run_parallel, safe_indexing, slice_fit_params
-from skuq._sklearn_compat import with_callbacks
+from skuq._fitting.training_data import TrainingData
+from skuq._sklearn_compat import (
+    delayed,
+    run_parallel,
+    safe_indexing,
+    slice_fit_params,
+    with_callbacks,
+)
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_new,
     check_option,
     check_random_state,
-    check_sample_weight,
-    check_X,
 )
 from skuq.distributions import CopulaJoint, Distribution, JointDistribution, concat
 from skuq.prediction._failures import note_fold
@@ -177,55 +175,19 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
 
     # ---------------------------------------------------------------------------- arguments
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
-    ) -> TrainingData:
-        for one in _as_list(self.estimator):
-            check_wrapped(one)
-        check_X(X)
-        targets = check_targets(y, self)
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)  # converts X only if its rows cannot be selected
-        check_consistent_length(X, targets.values)
-        n, d = targets.values.shape
-        if n < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
-        if isinstance(self.estimator, list | tuple) and len(self.estimator) != d:
-            raise ValueError(
-                f"`estimator` must be one estimator or a list of {d}, one per column of `y`, got a list of "
-                f"{len(self.estimator)}."
-            )
-        self.n_outputs_ = d
-        self.target_names_ = None if targets.names is None else np.array(targets.names, dtype=object)
-        weight = check_sample_weight(sample_weight, n)
-        metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
-        params, groups = self._split_metadata(metadata, caller)
-        return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
-
-    def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
-        """Return the arguments of ``fit`` of each child by name, and the groups for the splitter."""
-        names = self._children()
-        if routing_enabled():
-            routed = process_routing(self, caller, **metadata)
-            return {name: dict(routed[name].fit) for name in names}, routed_groups(routed)
-        params = dict(metadata)
-        groups = None if has_random_folds(self.cv) else params.pop("groups", None)
-        return dict.fromkeys(names, params), groups
-
     def _children(self) -> dict[str, Any]:
         """Return the unfitted regressors by name: one, or one per target."""
         if not isinstance(self.estimator, list | tuple):
             return {"estimator": _with_distribution(self.estimator)}
         return {f"estimator_{j}": _with_distribution(one) for j, one in enumerate(self.estimator)}
 
+    def _splits_by_groups(self) -> bool:
+        return not has_random_folds(self.cv)
+
     def _child_names(self) -> list[str]:
         """Return the name of the regressor of each target."""
         names = list(self._children())
         return names if len(names) == self.n_outputs_ else names * self.n_outputs_
-
-    def _labels(self) -> list[str]:
-        names = None if self.target_names_ is None else tuple(self.target_names_)
-        return column_labels(self.n_outputs_, names)
 
     def _n_tasks(self) -> int:
         return self.n_outputs_
@@ -321,8 +283,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         child = seeded_clone(estimator, seed, seed)
         if self.cv is not None and "cv" not in child.get_params(deep=False):
             raise ValueError(
-                f"`cv` is given, but {type(child).__name__} has no parameter `cv`. Leave `cv` out, or wrap the "
-                "estimator in RecalibratedRegressor."
+                f"`cv` is given, but {type(child).__name__} has no parameter `cv`. Leave `cv` out, or wrap "
+                "the estimator in RecalibratedRegressor."
             )
         return child
 
@@ -389,30 +351,6 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         check_new(self, X)
         return np.stack([one.predict_quantiles(X, levels) for one in self.estimators_], axis=1)
 
-    # ------------------------------------------------------------------------- scikit-learn
-
-    def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, all other metadata to the regressors.
-
-        Returns
-        -------
-        routing : MetadataRouter
-            See scikit-learn's user guide on metadata routing.
-        """
-        return router_for(self, **self._children())
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all regressors have it, because they get X unchanged."""
-        tags = super().__sklearn_tags__()
-        try:
-            children = [get_tags(one) for one in _as_list(self.estimator)]
-        except Exception:  # estimators of other packages may lack tags; invalid estimators raise in fit
-            return tags
-        for name in ("allow_nan", "sparse", "pairwise", "string", "categorical"):
-            setattr(tags.input_tags, name, all(getattr(child.input_tags, name) for child in children))
-        tags.non_deterministic = any(child.non_deterministic for child in children)
-        return tags
-
 
 class _FittedTarget(NamedTuple):
     """Fitted regressor of one target, its tested rows, and their out-of-sample distributions."""
@@ -464,10 +402,6 @@ def _folds_among(folds: list[Split], known: IntArray, n: int) -> list[Split]:
             "fewer folds, or leave the column out."
         )
     return splits
-
-
-def _as_list(estimator: Any) -> list[Any]:
-    return list(estimator) if isinstance(estimator, list | tuple) else [estimator]
 
 
 def _with_distribution(estimator: Any) -> Any:
