@@ -99,7 +99,7 @@ INTERFACES = {
         "_unreachable_levels": {"metrics", "evaluation", "_conformal"},
     },
     "prediction": {
-        "_child": {"_fitting", "_conformal", "regressors"},
+        "_child": {"_fitting", "_conformal", "regressors", "model_selection"},
         "_failures": {"_fitting", "regressors", "simulation"},
         "_predict_set": {"metrics", "_conformal", "displays"},
         "_resolve": {"_fitting", "regressors", "simulation"},

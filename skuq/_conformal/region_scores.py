@@ -78,8 +78,9 @@ class EllipsoidScore(RegionScore):
 
 
 def covariance_of(prediction: FloatArray) -> FloatArray:
-    std = prediction[:, 1]
-    return np.asarray(std[:, :, np.newaxis] * prediction[:, 2:] * std[:, np.newaxis, :])
+    """Return the covariance matrices of predictions with correlations, shape (..., d, d)."""
+    std = prediction[..., 1, :]
+    return np.asarray(std[..., :, np.newaxis] * prediction[..., 2:, :] * std[..., np.newaxis, :])
 
 
 REGION_SCORES: dict[str, RegionScore] = {"box": BoxScore(), "ellipsoid": EllipsoidScore()}

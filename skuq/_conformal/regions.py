@@ -10,14 +10,14 @@ from scipy.stats import qmc
 
 from skuq._conformal.fold_models import FoldModel, check_tested_weight, fold_models, warn_of_few_rows
 from skuq._conformal.order_statistics import FoldScores, SortedScores
-from skuq._conformal.region_scores import RegionScore
+from skuq._conformal.region_scores import RegionScore, covariance_of
 from skuq._fitting.cross_fit import CrossFit
 from skuq._fitting.training_data import TrainingData
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import JointDistribution
 from skuq.prediction import predict_dist
-from skuq.prediction._regions import BoxRegion, PredictionRegion
+from skuq.prediction._regions import BoxRegion, PredictionRegion, mahalanobis
 
 _BLOCK_FLOATS = 1 << 21
 """Largest number of sums in memory at a time."""
@@ -81,7 +81,8 @@ class CrossRegions:
         box = self._box(predictions, target)
         if self.is_box:
             return box
-        return CrossRegion(box, predictions, self.score, self._fold_scores(), target)
+        center, root = predictions[:, :, 0], np.linalg.cholesky(covariance_of(predictions))
+        return CrossEllipsoidRegion(box, center, root, self._fold_scores(), target)
 
     def _fold_scores(self) -> FoldScores:
         folds = [self.fold == k for k in range(len(self.members))]
@@ -114,12 +115,12 @@ class CrossRegions:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossRegion(PredictionRegion):
-    """Points that enough models of folds accept: the CV+ region of scores other than the box."""
+class CrossEllipsoidRegion(PredictionRegion):
+    """Points that enough of the folds' ellipsoids contain: the CV+ region of the Mahalanobis distance."""
 
     box: BoxRegion
-    predictions: FloatArray  # shape (K, n, p, d)
-    score: RegionScore
+    center: FloatArray  # of the model of each fold, shape (K, n, d)
+    root: FloatArray  # lower triangular roots of the covariances, shape (K, n, d, d)
     scores: FoldScores
     target: float
 
@@ -129,11 +130,15 @@ class CrossRegion(PredictionRegion):
         return self.box.shape
 
     def _take(self, rows: Any) -> Self:
-        return type(self)(self.box[rows], self.predictions[:, rows], self.score, self.scores, self.target)
+        return type(self)(self.box[rows], self.center[:, rows], self.root[:, rows], self.scores, self.target)
 
     def _contains(self, y: FloatArray) -> BoolArray:
-        scores = np.stack([self.score.score(prediction, y) for prediction in self.predictions])
-        below = self.scores.weight_of(self.scores.count_below(scores))
+        pairs = zip(self.center, self.root, strict=True)
+        return self._accepts(np.stack([mahalanobis(y - center, root) for center, root in pairs]))
+
+    def _accepts(self, distance: FloatArray) -> BoolArray:
+        """Return whether fewer rows than the target have smaller scores than distances of shape (K, m)."""
+        below = self.scores.weight_of(self.scores.count_below(distance))
         return np.asarray(below < self.target * (1 - RANK_TOLERANCE))
 
     def bounds(self) -> FloatArray:
@@ -155,16 +160,15 @@ class CrossRegion(PredictionRegion):
         volume : ndarray of shape (n,)
             Volume in the units of the targets, within about 2 %; infinite if the box is infinite.
         """
-        n, d = self.shape
-        box = self.box.volume()
-        points = qmc.Sobol(d, scramble=False).random_base2(_LOG2_POINTS)
+        volume = self.box.volume()
+        points = qmc.Sobol(self.shape[1], scramble=False).random_base2(_LOG2_POINTS)
         points += 0.5 / len(points)
-        share = np.ones(n)
-        for row in np.flatnonzero(np.isfinite(box)):
+        for row in np.flatnonzero(np.isfinite(volume)):
             lower, upper = self.box.lower[row], self.box.upper[row]
-            inside = self[np.full(len(points), row)]._contains(lower + points * (upper - lower))
-            share[row] = inside.mean()
-        return np.asarray(box * share)
+            difference = (lower + points * (upper - lower)) - self.center[:, row, np.newaxis]
+            solved = np.linalg.solve(self.root[:, row], difference.transpose(0, 2, 1))
+            volume[row] *= self._accepts(np.sqrt(np.sum(solved**2, axis=1))).mean()
+        return volume
 
 
 def warn_of_few_region_rows(coverage: float, n_calibration: float) -> None:

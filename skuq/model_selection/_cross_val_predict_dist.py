@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._sklearn_compat import count_rows, routing_enabled
 from skuq._typing import ArrayLike
 from skuq._validation import check_target, check_unmasked
 from skuq.distributions import Distribution
+from skuq.prediction._child import iter_wrapped
 
 
 def cross_val_predict_dist(
@@ -36,8 +39,8 @@ def cross_val_predict_dist(
         Any estimator that `predict_dist` takes; cloned for every fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
         Features, or predictions for a recalibrator.
-    y : array-like of shape (n,), default=None
-        The target.
+    y : array-like of shape (n,) or (n, d), default=None
+        The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds that test every row exactly once. None means 5 folds. An int k is ``KFold(k, shuffle=True)``
         with a fixed seed. The folds are therefore the same in every call. Rows are shuffled, so that no model
@@ -52,7 +55,7 @@ def cross_val_predict_dist(
 
     Returns
     -------
-    dist : Distribution
+    dist : Distribution or JointDistribution
         n rows in the order of X, in the units of y.
 
     Raises
@@ -84,13 +87,22 @@ def cross_val_predict_dist(
         raise TypeError(f"`estimator` must be an instance with a method `fit`, got {estimator!r}.")
     check_unmasked(X, "X")
     n = count_rows(X)
-    target = y if y is None or wraps_skorch(estimator) else check_target(y, "y", n)
+    target = y if y is None or _keeps_shape(estimator, y) else check_target(y, "y", n)
     splitter = resolve_cv(cv, random_state=0)
     if routing_enabled():
         splitter, params = _route(estimator, splitter, X, target, groups, params or {})
         groups = None
     fitted = cross_fit(estimator, X, target, cv=splitter, groups=groups, params=params, n_jobs=n_jobs)
     return cast(Distribution, fitted.in_row_order(n))
+
+
+def _keeps_shape(estimator: Any, y: Any) -> bool:
+    """Return whether the estimator checks the shape of y: networks of skorch, and several targets."""
+    return (
+        wraps_skorch(estimator)
+        or any(isinstance(one, BaseJointRegressor) for one in iter_wrapped(estimator))
+        or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
+    )
 
 
 def _route(

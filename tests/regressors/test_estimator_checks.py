@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegionRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
@@ -68,7 +69,8 @@ CASES = [
         ),
         OUT_OF_SAMPLE,
     ),
-    (MultiOutputUncertaintyRegressor(LeastSquaresRegressor(), random_state=0), {}),
+    (MultiOutputUncertaintyRegressor(BayesianRidge(), random_state=0), {}),
+    (ConformalRegionRegressor(BayesianRidge(), random_state=0), HELD_OUT),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
@@ -108,6 +110,14 @@ SETTINGS = [
     ),
     (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HELD_OUT),
     (CrossConformalRegressor(LinearRegression(), "jackknife+ab", random_state=0), {}),
+    (
+        MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0),
+        {},
+    ),
+    (
+        ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0),
+        {},
+    ),
     (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HELD_OUT),
     (
