@@ -130,7 +130,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress, all_folds=True)
         folds.in_row_order(len(data))  # raises unless each row is tested once
         rows, pooled = folds.tested()
-        parts = []
+        parts: list[Distribution] = []
         for inside in fold_masks(folds.test_rows, at_least=2):
             with few_rows_reported():
                 recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])

@@ -72,6 +72,7 @@ class JointDistribution(RowContainer["JointDistribution"]):
     """
 
     names: tuple[str, ...] | None
+    _several_targets: ClassVar[bool] = True
     _COLUMNS: ClassVar[str] = "means"
     _SELECTION: ClassVar[str] = 'Select a target with dist.marginal("name") and rows with dist[rows]'
 

@@ -204,7 +204,7 @@ def normal_cdf(scores: FloatArray, correlation: FloatArray) -> FloatArray:
     if scores.shape[1] == 1:
         return np.asarray(ndtr(finite[:, 0]))
     if correlation.ndim == 2:
-        values = multivariate_normal.cdf(finite, cov=correlation, allow_singular=True, **_SEED)
+        values: Any = multivariate_normal.cdf(finite, cov=correlation, allow_singular=True, **_SEED)
     else:
         values = [
             multivariate_normal.cdf(row, cov=matrix, allow_singular=True, **_SEED)
