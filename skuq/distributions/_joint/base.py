@@ -461,8 +461,8 @@ class JointDistribution(RowContainer["JointDistribution"]):
         """
         return self._sample(check_integer(m, "m"), check_random_state(random_state))
 
-    def _check_y(self, y: ArrayLike) -> FloatArray:
-        return check_targets(y, "y", self.shape, self.names)
+    def _check_y(self, y: ArrayLike, name: str = "y") -> FloatArray:
+        return check_targets(y, name, self.shape, self.names)
 
     def _read_names(self, names: Any, d: int) -> tuple[str, ...] | None:
         return check_names(names, d)
