@@ -13,6 +13,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 
@@ -41,6 +42,7 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     >>> affine(Normal([20.0], [5.0]), shift=32.0, factor=1.8).interval(0.9).round(2)
     array([[53.2, 82.8]])
     """
+    check_univariate(dist, "dist")
     if not isinstance(dist, Distribution):
         raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
     n = len(dist)

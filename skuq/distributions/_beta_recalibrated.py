@@ -19,6 +19,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import read_weights
 from skuq.distributions._numerics.beta_maps import BetaMaps
 from skuq.distributions._numerics.cdf_quadrature import LANDMARK_TAIL, quantile_landmarks
+from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0
@@ -242,6 +243,7 @@ def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return finite copies of shape (n, k), with columns contiguous in memory."""
+    check_univariate(base, "base")
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     tables = [_read_table(values, name, len(base)) for name, values in (("a", a), ("b", b), ("c", c))]

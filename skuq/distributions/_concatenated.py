@@ -12,6 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
@@ -194,12 +195,14 @@ class Concatenated(Distribution):
 
 
 def read_parts(parts: Any, name: str) -> list[Distribution]:
+    check_univariate(parts, name)
     if isinstance(parts, Distribution) or not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0:
         raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
     listed = list(parts)
     if not listed:
         raise ValueError(f"`{name}` must hold at least one distribution, got none.")
     for part in listed:
+        check_univariate(part, name)
         if not isinstance(part, Distribution):
             raise TypeError(f"`{name}` must hold distributions, got {type(part).__name__}.")
     return listed

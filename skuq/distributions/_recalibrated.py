@@ -22,6 +22,7 @@ from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -276,6 +277,7 @@ def _less_rounding(score: FloatArray) -> FloatArray:
 
 
 def _check_parts(base: Distribution, level_map: LevelMap) -> None:
+    check_univariate(base, "base")
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     if not isinstance(level_map, LevelMap):

@@ -20,6 +20,7 @@ class RowContainer(ABC, Generic[Selected]):
     __array_ufunc__ = None  # np.exp(dist) must raise instead of transforming the columns
     ndim = 2
     dtype = np.dtype(np.float64)
+    _several_targets: ClassVar[bool] = False
     _COLUMNS: ClassVar[str] = "means and standard deviations"
     _SELECTION: ClassVar[str] = "Select rows with dist[rows]"
 
@@ -84,3 +85,14 @@ class RowContainer(ABC, Generic[Selected]):
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
         return self
+
+
+def check_univariate(value: Any, name: str) -> None:
+    """Raise if the value is a joint distribution of several targets."""
+    if isinstance(value, RowContainer) and value._several_targets:
+        raise TypeError(
+            f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "
+            f"{value.shape[1]} targets. Select one target with `.marginal(...)`, or a weighted sum of the "
+            "targets with `.linear(w)`. Scores of the joint distribution are `energy_score_loss` and "
+            "`variogram_score_loss`."
+        )

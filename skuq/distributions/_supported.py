@@ -20,6 +20,7 @@ from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._numerics.cdf_quadrature import value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import Inside, level_moments
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
@@ -85,6 +86,7 @@ class Supported(Distribution):
     upper: FloatArray
 
     def __init__(self, base: Distribution, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
+        check_univariate(base, "base")
         if not isinstance(base, Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         low, high = check_support(lower, upper, len(base))

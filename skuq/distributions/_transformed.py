@@ -22,6 +22,7 @@ from skuq.distributions._numerics.level_quadrature import (
     level_mean_distance,
     level_moments,
 )
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -117,6 +118,7 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> None:
+        check_univariate(base, "base")
         if not isinstance(base, Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         for name, function in (("func", func), ("inverse_func", inverse_func)):

@@ -247,6 +247,12 @@ def evaluations(
                 f"`metric` must be a metric of distributions or intervals, got {definition.abbreviation!r}, "
                 "a classification metric. `uncertainty_report` resamples it."
             )
+        if definition.of_targets:
+            raise ValueError(
+                f"`metric` must be a metric of one target, got {definition.abbreviation!r}, a score of joint "
+                "distributions. Compute it for each fold, or resample a metric of `y_pred.linear(w)` or of "
+                "`y_pred.marginal(...)`."
+            )
         if definition.random:  # one seed for the value, all resamples and all models
             settings["random_state"] = seed_of(settings, rng)
     elif not callable(definition):

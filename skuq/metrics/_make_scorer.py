@@ -34,7 +34,8 @@ def make_scorer(
         intervals.
     **options
         Keyword arguments of the metric. A metric that draws random numbers gets ``random_state=0`` by
-        default, so that a search scores all candidates on the same draws.
+        default, so that a search scores all candidates on the same draws. A score of several targets gets
+        ``scale="std"`` by default, so that the result does not depend on the units of the targets.
 
     Returns
     -------
@@ -77,6 +78,8 @@ def make_scorer(
     check_options(spec, options)
     if spec.random:
         options.setdefault("random_state", 0)
+    if spec.of_targets and "scale" in spec.options:
+        options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
             f"`greater_is_better` must be left out for {spec.abbreviation!r}, because {spec.direction} is "

@@ -123,9 +123,10 @@ class MetricSpec:
         Value of the best possible forecast. A string names the option with this value.
     optimum_of_sets : str or None
         Option with the value of the best possible sets, if sets are given instead of probabilities.
-    needs : {"distribution", "density", "interval", "moments", "proba", "set"}
+    needs : {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
         Required property of the forecast. Interval metrics also accept bounds. "proba" and "set" are
-        forecasts of classes, with the argument ``labels``. Sets may be given as probabilities.
+        forecasts of classes, with the argument ``labels``. Sets may be given as probabilities. "joint" is a
+        joint distribution of several targets.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     bounds : (float, float)
@@ -149,7 +150,7 @@ class MetricSpec:
     units: int | Literal["log"]
     direction: Literal["lower", "higher"] | None
     optimum: float | str | None
-    needs: Literal["distribution", "density", "interval", "moments", "proba", "set"]
+    needs: Literal["distribution", "density", "interval", "moments", "proba", "set", "joint"]
     proper: bool
     source: str
     function: MetricFunction
@@ -192,6 +193,11 @@ class MetricSpec:
     def of_classes(self) -> bool:
         """Whether the target is a class and the forecast has one column per class."""
         return self.needs in ("proba", "set")
+
+    @property
+    def of_targets(self) -> bool:
+        """Whether the forecast is a joint distribution of several targets."""
+        return self.needs == "joint"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -254,6 +260,11 @@ ORDER = (
     "auucc",
     "auucc_gain",
     "wsc",
+    "energy_score",
+    "variogram_score",
+    "mean_crps",
+    "linear_crps",
+    "dawid_sebastiani",
 )
 """Metrics in the order of the report and tables. Other metrics follow in the order of definition."""
 

@@ -62,7 +62,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     Returns
     -------
     dist : Distribution
-        Distribution of n rows, in the units of y; row i belongs to row i of X.
+        Distribution of n rows, in the units of y; row i belongs to row i of X. An estimator of several
+        targets returns a `~skuq.distributions.JointDistribution`, which is not a Distribution.
 
     Raises
     ------
@@ -95,7 +96,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     several quantiles has `Quantiles` at the fitted levels. A model of one quantile, such as LightGBM's, has
     no distribution. AutoGluon has `Quantiles`, and crossing quantiles are sorted. A
     TransformedTargetRegressor with an affine scaler keeps the family of its regressor. Every other
-    transformation maps the distribution exactly.
+    transformation maps the distribution exactly. The joint distribution of several targets is mapped target
+    by target, and the dependence is kept.
 
     The function does not recalibrate: distributions of fitted models may be too narrow on new rows.
     `skuq.regressors.UncertaintyRegressor` recalibrates them.
@@ -121,7 +123,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_estimator(estimator)
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
-        dist = _dispatch(estimator, X)
+        dist: Any = _dispatch(estimator, X)
     if not isinstance(dist, Distribution | JointDistribution):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
@@ -133,7 +135,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
             f"the distribution of {type(estimator).__name__} must have {count_rows(X)} rows, one per row of "
             f"X, got {len(dist)}."
         )
-    return dist
+    return dist  # type: ignore[no-any-return]
 
 
 def supports_dist(estimator: Any) -> bool:

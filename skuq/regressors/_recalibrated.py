@@ -142,7 +142,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     def _recalibrate_folds(self, folds: CrossFit, data: TrainingData) -> tuple[IntArray, Distribution]:
         """Return the tested rows and their forecasts, each recalibrated by the rows of other folds."""
         rows, pooled = folds.tested()
-        parts = []
+        parts: list[Distribution] = []
         masks = fold_masks(folds.test_rows, at_least=2)
         for inside, others in zip(masks, other_rows_masks(folds.test_rows), strict=True):
             with few_rows_reported():

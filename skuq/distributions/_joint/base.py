@@ -72,6 +72,7 @@ class JointDistribution(RowContainer["JointDistribution"]):
     """
 
     names: tuple[str, ...] | None
+    _several_targets: ClassVar[bool] = True
     _COLUMNS: ClassVar[str] = "means"
     _SELECTION: ClassVar[str] = 'Select a target with dist.marginal("name") and rows with dist[rows]'
 
@@ -315,8 +316,8 @@ class JointDistribution(RowContainer["JointDistribution"]):
         --------
         >>> from skuq.distributions import NormalJoint
         >>> dist = NormalJoint([[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
-        >>> dist.probability(lambda y: (y > 0).all(axis=-1)).round(2)  # 1/4 + arcsin(0.5) / (2 pi)
-        array([0.33])
+        >>> dist.probability(lambda y: (y > 0).all(axis=-1)).round(2)  # 1/4 + arcsin(0.5) / (2 pi) is 0.333
+        array([0.34])
         """
         out = np.empty(len(self))
         for rows, points, weights in self._blocks():
@@ -460,8 +461,8 @@ class JointDistribution(RowContainer["JointDistribution"]):
         """
         return self._sample(check_integer(m, "m"), check_random_state(random_state))
 
-    def _check_y(self, y: ArrayLike) -> FloatArray:
-        return check_targets(y, "y", self.shape, self.names)
+    def _check_y(self, y: ArrayLike, name: str = "y") -> FloatArray:
+        return check_targets(y, name, self.shape, self.names)
 
     def _read_names(self, names: Any, d: int) -> tuple[str, ...] | None:
         return check_names(names, d)

@@ -56,7 +56,7 @@ def conditional_normal(
 
 def kernel_bandwidth(k: int, q: int) -> float:
     """Return the bandwidth of the kernel for k points and q observed targets, Scott's rule times 1.2."""
-    return 1.2 * float(k) ** (-1.0 / (q + 4))
+    return float(1.2 * k ** (-1.0 / (q + 4)))
 
 
 def kernel_weights(levels: FloatArray, scores: FloatArray, weights: FloatArray | None) -> FloatArray:

@@ -34,6 +34,7 @@ from skuq.distributions._joint.template import (
 )
 from skuq.distributions._members import read_weights
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +112,7 @@ class CopulaJoint(JointDistribution):
         d, n = len(parts), len(parts[0])
         template = _read_ranks(ranks, d)
         share = read_weights(weights, n, len(template))
-        if share is not None and np.ndim(weights) == 1:
+        if share is not None and np.asarray(weights).ndim == 1:
             share = np.array(share[0])
         matrix = None if correlation is None else check_correlation(correlation, d)
         if matrix is not None and share is not None:
@@ -159,8 +160,8 @@ class CopulaJoint(JointDistribution):
         first = parts[0]
         if not all(_same_dependence(first, part) for part in parts[1:]):
             return None
-        weights = first.weights
-        if any(not _equal(weights, part.weights) or np.ndim(part.weights) == 2 for part in parts):
+        weights, shared = first.weights, all(_equal(first.weights, part.weights) for part in parts)
+        if not shared or (weights is not None and weights.ndim == 2):
             weights = np.concatenate([part._row_weights() for part in parts])
         columns = zip(*(part._marginals for part in parts), strict=True)
         return first._with(marginals=[stack_rows(column) for column in columns], weights=weights)
@@ -222,7 +223,7 @@ class CopulaJoint(JointDistribution):
         return super()._linear(w) if self._as_normal is None else self._as_normal._linear(w)
 
     @cached_property
-    def has_density(self) -> bool:  # type: ignore[override]
+    def has_density(self) -> bool:
         """True if the copula is normal and every marginal has a density."""
         return (
             self.correlation is not None
@@ -234,7 +235,7 @@ class CopulaJoint(JointDistribution):
         pairs = list(zip(self._marginals, y.T, strict=True))
         density = np.sum([marginal._logpdf(column) for marginal, column in pairs], axis=0)
         scores = np.column_stack([marginal._normal_score(column) for marginal, column in pairs])
-        inside = np.isfinite(scores).all(axis=1)
+        inside = np.asarray(np.isfinite(scores).all(axis=1))
         scores = np.where(inside[:, np.newaxis], scores, 0.0)
         quadratic, log_det = quadratic_form(scores, np.asarray(self.correlation))
         copula = -0.5 * (quadratic - np.square(scores).sum(axis=1) + log_det)
@@ -293,13 +294,15 @@ class CopulaJoint(JointDistribution):
             return CopulaJoint(parts, normal_template(correlation), correlation=correlation, names=names)
         k = len(self.ranks)
         members, weights = np.empty((len(self), k, unknown.size)), np.empty((len(self), k))
-        for rows, points, share in self._blocks():
+        for rows in self._row_blocks():
+            points, share = self._points(rows)
             members[rows] = points[..., unknown]
             weights[rows] = kernel_weights(self._levels(rows)[..., observed], scores[rows], share)
         return EmpiricalJoint(members, weights, names)
 
 
 def _read_marginals(marginals: Any) -> tuple[Distribution, ...]:
+    check_univariate(marginals, "marginals")
     if isinstance(marginals, Distribution) or not isinstance(marginals, Iterable):
         raise TypeError(
             f"`marginals` must be a sequence of distributions, one per target, got "
@@ -309,6 +312,7 @@ def _read_marginals(marginals: Any) -> tuple[Distribution, ...]:
     if not parts:
         raise ValueError("`marginals` must hold at least one distribution, got none.")
     for part in parts:
+        check_univariate(part, "marginals")
         if not isinstance(part, Distribution):
             raise TypeError(f"`marginals` must hold distributions, got {type(part).__name__}.")
     check_same_length([len(part) for part in parts], "marginals")

@@ -16,4 +16,4 @@ def draw_points(weights: FloatArray | None, n: int, k: int, m: int, rng: np.rand
     index = np.array(
         [np.searchsorted(row, level, side="right") for row, level in zip(total, levels, strict=True)]
     )
-    return np.minimum(index, k - 1)
+    return np.asarray(np.minimum(index, k - 1))

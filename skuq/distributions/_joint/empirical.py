@@ -152,6 +152,7 @@ class EmpiricalJoint(JointDistribution):
         marginals = [self._marginals[j] for j in observed]
         scores = observed_scores(marginals, y, [self._label(j) for j in observed], np.inf)
         weights = np.empty((len(self), self._point_count()))
-        for rows, _, share in self._blocks():
+        for rows in self._row_blocks():
+            share = self._point_weights(rows)
             weights[rows] = kernel_weights(self._levels(rows)[..., observed], scores[rows], share)
         return EmpiricalJoint(self.members[..., unknown], weights, self._names_of(unknown))

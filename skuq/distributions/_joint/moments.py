@@ -33,7 +33,7 @@ def correlation_of(covariance: FloatArray) -> FloatArray:
     matrix = inverse[..., :, np.newaxis] * covariance * inverse[..., np.newaxis, :]
     matrix = np.clip(matrix, -1.0, 1.0)
     np.einsum("...ii->...i", matrix)[...] = 1.0
-    return matrix
+    return np.asarray(matrix)
 
 
 def box_levels(levels: FloatArray, weights: FloatArray | None, coverage: float) -> FloatArray:

@@ -78,6 +78,7 @@ class NormalJoint(JointDistribution):
                 f"`covariance` must have shape ({d}, {d}) or ({n}, {d}, {d}), got {matrices.shape}."
             )
         check_covariance(matrices, "covariance")
+        matrices = (matrices + np.swapaxes(matrices, -1, -2)) / 2
         self._set(loc=center, covariance=matrices, names=self._read_names(names, d))
 
     @cached_property
@@ -204,7 +205,7 @@ def normal_cdf(scores: FloatArray, correlation: FloatArray) -> FloatArray:
     if scores.shape[1] == 1:
         return np.asarray(ndtr(finite[:, 0]))
     if correlation.ndim == 2:
-        values = multivariate_normal.cdf(finite, cov=correlation, allow_singular=True, **_SEED)
+        values: Any = multivariate_normal.cdf(finite, cov=correlation, allow_singular=True, **_SEED)
     else:
         values = [
             multivariate_normal.cdf(row, cov=matrix, allow_singular=True, **_SEED)
