@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -280,8 +281,14 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
 
     def _clone(self, estimator: Any, seed: int) -> Any:
         # the same seed for all targets, also without `random_state`, so that all targets have the same folds
-        child = seeded_clone(estimator, seed, seed)
-        if self.cv is not None and "cv" not in child.get_params(deep=False):
+        own = estimator.get_params(deep=False)
+        if "random_state" not in own:
+            child = seeded_clone(estimator, seed, seed)
+        else:  # it determines the seeds of nested estimators
+            child = clone(estimator)
+            if own["random_state"] is None:
+                child.set_params(random_state=seed)
+        if self.cv is not None and "cv" not in own:
             raise ValueError(
                 f"`cv` is given, but {type(child).__name__} has no parameter `cv`. Leave `cv` out, or wrap "
                 "the estimator in RecalibratedRegressor."

@@ -72,8 +72,8 @@ def fit_conditional_weights(
     forest = RandomForestRegressor(
         _N_TREES, min_samples_leaf=max(20, n // 30), max_features=0.5, random_state=seed, n_jobs=n_jobs
     )
-    table = _table(features, X)
-    forest.fit(table, scores[:, first] * scores[:, second], sample_weight=weight)
+    table, products = _table(features, X), scores[:, first] * scores[:, second]
+    forest.fit(table, products if products.shape[1] > 1 else products[:, 0], sample_weight=weight)
     trees = Trees.from_forest(forest)
     leaves = trees.leaves(table)
     n_nodes = len(trees.values)
