@@ -71,7 +71,7 @@ class JointRankHistogramDisplay(Display):
     >>> independent = NormalJoint(np.zeros((500, 2)), np.eye(2))
     >>> display = JointRankHistogramDisplay.from_predictions(y, independent, n_bins=5)
     >>> display.proportions.round(2)
-    array([0.26, 0.15, 0.15, 0.16, 0.27])
+    array([0.27, 0.15, 0.11, 0.15, 0.32])
     """
 
     proportions: FloatArray
