@@ -23,6 +23,7 @@ from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_in
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._joint.energy import energy_score_loss
 from skuq.metrics._joint.moments import dawid_sebastiani_loss, linear_crps_loss, mean_crps_loss
+from skuq.metrics._joint.rank_histogram import JointRankHistogram, joint_rank_histogram
 from skuq.metrics._joint.variogram import variogram_score_loss
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._murphy import MurphyCurve, murphy_curve
@@ -64,6 +65,7 @@ __all__ = [
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "JointRankHistogram",
     "MurphyCurve",
     "OperatingPoint",
     "UncertaintyCharacteristicsCurve",
@@ -92,6 +94,7 @@ __all__ = [
     "interval_excess",
     "interval_miss_rate",
     "interval_score_loss",
+    "joint_rank_histogram",
     "linear_crps_loss",
     "make_scorer",
     "mean_absolute_calibration_error",

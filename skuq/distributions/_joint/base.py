@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtr
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
@@ -24,6 +25,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._joint.checks import check_names, check_targets, check_values, find_target
 from skuq.distributions._joint.moments import box_levels, correlations, weighted_means
 from skuq.distributions._normal import Normal
+from skuq.distributions._pit import randomized_scores
 from skuq.distributions._row_container import RowContainer
 from skuq.exceptions import NoDensityError
 
@@ -216,7 +218,10 @@ class JointDistribution(RowContainer["JointDistribution"]):
         dist : Distribution
             Distribution of n rows.
         """
-        return self.marginals()[find_target(target, self.names, self.shape[1])]
+        return self.marginals()[self._find(target)]
+
+    def _find(self, target: str | int) -> int:
+        return find_target(target, self.names, self.shape[1])
 
     # ------------------------------------------------------------------ moments
 
@@ -270,6 +275,29 @@ class JointDistribution(RowContainer["JointDistribution"]):
             P(Y_1 <= y_1, ..., Y_d <= y_d) for each row.
         """
         return self._cdf(check_no_nan(self._check_y(y), "y"))
+
+    def pit(self, y: ArrayLike, random_state: int | np.random.RandomState | None = 0) -> FloatArray:
+        """Return the probability integral transform of the observations of each target.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, d)
+            Observed values, in the units of the targets.
+        random_state : int, RandomState instance or None, default=0
+            Source of randomness for targets on atoms of their marginals, whose PIT is drawn from the jump of
+            the cdf.
+
+        Returns
+        -------
+        pit : ndarray of shape (n, d)
+            Values in [0, 1]. Each column is uniformly distributed if the marginals are calibrated, and the
+            columns depend on each other as the targets do given the features.
+        """
+        values, rng = check_finite(self._check_y(y), "y"), check_random_state(random_state)
+        pairs = zip(self.marginals(), values.T, strict=True)
+        return np.asarray(
+            ndtr(np.column_stack([randomized_scores(part, column, rng) for part, column in pairs]))
+        )
 
     @property
     def has_density(self) -> bool:
