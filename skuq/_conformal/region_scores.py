@@ -17,7 +17,7 @@ import numpy as np
 from skuq._conformal.residuals import scores_rounded_to_cover
 from skuq._typing import FloatArray
 from skuq.distributions import JointDistribution
-from skuq.prediction._regions import BoxRegion, EllipsoidRegion, PredictionRegion, mahalanobis
+from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion
 
 _RIDGE = 1e-6
 """Share of the identity in a correlation matrix, which makes the matrix invertible."""
@@ -71,16 +71,11 @@ class EllipsoidScore(RegionScore):
         return np.concatenate([moments, correlation], axis=1)
 
     def score(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        return mahalanobis(y - prediction[:, 0], np.linalg.cholesky(covariance_of(prediction)))
+        return self.region(prediction, np.zeros(len(y))).distance(y)
 
     def region(self, prediction: FloatArray, radius: FloatArray) -> EllipsoidRegion:
-        return EllipsoidRegion(prediction[:, 0], covariance_of(prediction), radius)
-
-
-def covariance_of(prediction: FloatArray) -> FloatArray:
-    """Return the covariance matrices of predictions with correlations, shape (..., d, d)."""
-    std = prediction[..., 1, :]
-    return np.asarray(std[..., :, np.newaxis] * prediction[..., 2:, :] * std[..., np.newaxis, :])
+        mean, std, correlation = prediction[:, 0], prediction[:, 1], prediction[:, 2:]
+        return EllipsoidRegion(mean, std[:, :, np.newaxis] * correlation * std[:, np.newaxis], radius)
 
 
 REGION_SCORES: dict[str, RegionScore] = {"box": BoxScore(), "ellipsoid": EllipsoidScore()}

@@ -10,14 +10,13 @@ from scipy.stats import qmc
 
 from skuq._conformal.fold_models import FoldModel, check_tested_weight, fold_models, warn_of_few_rows
 from skuq._conformal.order_statistics import FoldScores, SortedScores
-from skuq._conformal.region_scores import RegionScore, covariance_of
+from skuq._conformal.region_scores import EllipsoidScore, RegionScore
 from skuq._fitting.cross_fit import CrossFit
 from skuq._fitting.training_data import TrainingData
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import JointDistribution
-from skuq.prediction import predict_dist
-from skuq.prediction._regions import BoxRegion, PredictionRegion, mahalanobis
+from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion, predict_dist
 
 _BLOCK_FLOATS = 1 << 21
 """Largest number of sums in memory at a time."""
@@ -61,7 +60,6 @@ class CrossRegions:
 
     members: tuple[FoldModel, ...]
     score: RegionScore
-    is_box: bool
     fold: IntArray  # fold of each calibration row
     scores: FloatArray
     weight: FloatArray | None
@@ -79,10 +77,11 @@ class CrossRegions:
             ]
         )
         box = self._box(predictions, target)
-        if self.is_box:
+        if not isinstance(self.score, EllipsoidScore):
             return box
-        center, root = predictions[:, :, 0], np.linalg.cholesky(covariance_of(predictions))
-        return CrossEllipsoidRegion(box, center, root, self._fold_scores(), target)
+        radius = np.zeros(predictions.shape[1])
+        ellipsoids = tuple(self.score.region(prediction, radius) for prediction in predictions)
+        return CrossEllipsoidRegion(box, ellipsoids, self._fold_scores(), target)
 
     def _fold_scores(self) -> FoldScores:
         folds = [self.fold == k for k in range(len(self.members))]
@@ -119,8 +118,7 @@ class CrossEllipsoidRegion(PredictionRegion):
     """Points that enough of the folds' ellipsoids contain: the CV+ region of the Mahalanobis distance."""
 
     box: BoxRegion
-    center: FloatArray  # of the model of each fold, shape (K, n, d)
-    root: FloatArray  # lower triangular roots of the covariances, shape (K, n, d, d)
+    ellipsoids: tuple[EllipsoidRegion, ...]  # of the model of each fold, with any radius
     scores: FoldScores
     target: float
 
@@ -130,11 +128,11 @@ class CrossEllipsoidRegion(PredictionRegion):
         return self.box.shape
 
     def _take(self, rows: Any) -> Self:
-        return type(self)(self.box[rows], self.center[:, rows], self.root[:, rows], self.scores, self.target)
+        ellipsoids = tuple(one[rows] for one in self.ellipsoids)
+        return type(self)(self.box[rows], ellipsoids, self.scores, self.target)
 
     def _contains(self, y: FloatArray) -> BoolArray:
-        pairs = zip(self.center, self.root, strict=True)
-        return self._accepts(np.stack([mahalanobis(y - center, root) for center, root in pairs]))
+        return self._accepts(np.stack([one.distance(y) for one in self.ellipsoids]))
 
     def _accepts(self, distance: FloatArray) -> BoolArray:
         """Return whether fewer rows than the target have smaller scores than distances of shape (K, m)."""
@@ -165,9 +163,9 @@ class CrossEllipsoidRegion(PredictionRegion):
         points += 0.5 / len(points)
         for row in np.flatnonzero(np.isfinite(volume)):
             lower, upper = self.box.lower[row], self.box.upper[row]
-            difference = (lower + points * (upper - lower)) - self.center[:, row, np.newaxis]
-            solved = np.linalg.solve(self.root[:, row], difference.transpose(0, 2, 1))
-            volume[row] *= self._accepts(np.sqrt(np.sum(solved**2, axis=1))).mean()
+            within = (lower + points * (upper - lower))[np.newaxis]
+            distance = np.concatenate([one[[row]].distance(within) for one in self.ellipsoids])
+            volume[row] *= self._accepts(distance).mean()
         return volume
 
 
@@ -176,7 +174,7 @@ def warn_of_few_region_rows(coverage: float, n_calibration: float) -> None:
     warn_of_few_rows("coverage", level, level, n_calibration)
 
 
-def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore, *, is_box: bool) -> CrossRegions:
+def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore) -> CrossRegions:
     """Return the CV+ regions; a row that is tested t times has the weight 1/t in each test."""
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
@@ -186,6 +184,4 @@ def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore, *, is
     counted = weight > 0
     rows, predicted, fold, weight = rows[counted], predicted[counted], fold[counted], weight[counted]
     scores = score.score(predicted, data.y[rows])
-    return CrossRegions(
-        fold_models(folds), score, is_box, fold, scores, None if (weight == 1).all() else weight
-    )
+    return CrossRegions(fold_models(folds), score, fold, scores, None if (weight == 1).all() else weight)

@@ -223,8 +223,29 @@ class EllipsoidRegion(PredictionRegion):
         return type(self)(self.center[rows], self.covariance[rows], self.radius[rows])
 
     def _contains(self, y: FloatArray) -> BoolArray:
+        return np.asarray(self.distance(y) <= self.radius)
+
+    def distance(self, y: ArrayLike) -> FloatArray:
+        """Return the Mahalanobis distance from the center, which is at most the radius inside the ellipsoid.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, d) or (n, m, d)
+            Targets, or m points per row.
+
+        Returns
+        -------
+        distance : ndarray of shape (n,) or (n, m)
+            Distance without units.
+        """
+        points = as_float_array(y, "y")
+        n, d = self.shape
+        if points.ndim not in (2, 3) or (points.shape[0], points.shape[-1]) != (n, d):
+            raise ValueError(f"`y` must have shape {(n, d)} or ({n}, m, {d}), got {points.shape}.")
         root: FloatArray = self._root  # type: ignore[attr-defined]
-        return np.asarray(mahalanobis(y - self.center, root) <= self.radius)
+        difference = points.reshape(n, -1, d) - self.center[:, np.newaxis]
+        solved = np.linalg.solve(root, difference.transpose(0, 2, 1))
+        return np.sqrt(np.sum(solved**2, axis=1)).reshape(points.shape[:-1])
 
     def bounds(self) -> FloatArray:
         """Return the smallest box that contains each ellipsoid.
@@ -252,12 +273,6 @@ class EllipsoidRegion(PredictionRegion):
         ball = d / 2 * np.log(np.pi) - gammaln(d / 2 + 1)
         with np.errstate(divide="ignore"):
             return np.exp(ball + log_root + d * np.log(self.radius))
-
-
-def mahalanobis(difference: FloatArray, root: FloatArray) -> FloatArray:
-    """Return the length of A^-1 x for differences x (n, d) and lower triangular A (n, d, d), shape (n,)."""
-    solved = np.linalg.solve(root, difference[:, :, np.newaxis])[:, :, 0]
-    return np.asarray(np.sqrt(np.sum(solved**2, axis=1)))
 
 
 def _cholesky(covariance: FloatArray) -> FloatArray:

@@ -258,7 +258,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
             predict=partial(predict_region_moments, score=score),
             on_fold=progress.reporter("fold"),
         )
-        regions = cross_regions(folds, data, score, is_box=self.shape == "box")
+        regions = cross_regions(folds, data, score)
         with progress.task("model", estimator):
             self.estimator_ = fit_wrapped(clone(estimator), data.X, data.y, **data.fit_params)
         self._regions = regions

@@ -323,7 +323,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage, strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
         simultaneous : bool, default=False
             Whether ``coverage`` is the probability that the intervals contain all targets of a row. With
             False, it is the probability for each target.

@@ -62,9 +62,6 @@ class OutOfFold(NamedTuple):
     shares: FloatArray | None
     """Probabilities of the conditional shape, shape (n, k); None if the shape is common to all rows."""
 
-    def take(self, rows: IntArray) -> OutOfFold:
-        return OutOfFold(self.loc[rows], self.scale[rows], None if self.shares is None else self.shares[rows])
-
 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""Mean model, scale model and a distribution of the standardized residuals.
@@ -270,7 +267,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 "such as KFold or GroupKFold; for time-ordered or repeated splits use RecalibratedRegressor, "
                 "which takes any splitter."
             )
-        return self._out_of_fold_dist(out_of_fold.take(np.argsort(rows, kind="stable")))
+        return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
         rows, out_of_fold = self._learn(data, progress)

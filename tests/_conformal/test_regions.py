@@ -36,7 +36,6 @@ def cross(shape, weight=None, n=29, seed=0):
     return CrossRegions(
         tuple(FoldModel(one) for one in MODELS),
         REGION_SCORES[shape],
-        shape == "box",
         np.arange(n) % 3,
         rng.uniform(0, 3, size=n),
         weight,
@@ -113,7 +112,7 @@ def test_regions_of_too_few_rows_contain_everything(shape):
 def test_equal_models_give_the_region_of_one_model():
     regions = cross("ellipsoid")
     same = CrossRegions(
-        (FoldModel(MODELS[0]),) * 3, regions.score, False, regions.fold, regions.scores, None
+        (FoldModel(MODELS[0]),) * 3, regions.score, regions.fold, regions.scores, None
     ).region(X, 0.8)
     one = SplitRegions(FoldModel(MODELS[0]), regions.score, WeightedRanks(regions.scores)).region(X, 0.8)
     assert same.bounds() == pytest.approx(one.bounds())

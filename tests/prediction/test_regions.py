@@ -62,6 +62,14 @@ def test_bounds_touch_the_ellipsoid():
         assert not region.contains([outside]).any()
 
 
+def test_distances_of_several_points_per_row():
+    region, points = ellipsoid(n=2), np.random.default_rng(0).normal(size=(2, 5, 3))
+    distance = region.distance(points)
+    assert distance.shape == (2, 5)
+    for k in range(5):
+        assert distance[:, k] == pytest.approx(region.distance(points[:, k]), rel=1e-12)
+
+
 @pytest.mark.parametrize("region", [box(), ellipsoid(n=2)])
 def test_rows_are_selected(region):
     part = region[[1]]
@@ -89,6 +97,7 @@ def test_regions_do_not_share_the_callers_arrays():
         (lambda: EllipsoidRegion([[0.0, 0.0]], [np.ones((2, 2))], [1.0]), "must be positive definite"),
         (lambda: EllipsoidRegion([[0.0, 0.0]], [np.eye(2)], [-1.0]), "must be non-negative"),
         (lambda: EllipsoidRegion([[0.0, 0.0]], [np.eye(3)], [1.0]), "must have shape"),
+        (lambda: ellipsoid().distance([[0.0, 0.0]]), r"must have shape \(3, 3\) or \(3, m, 3\)"),
         (lambda: box().contains([[0.0, 0.0]]), r"must have shape \(2, 2\)"),
         (lambda: box().contains([[0.0, np.nan], [0.0, 0.0]]), "must not contain NaN"),
     ],
