@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
@@ -260,7 +259,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         )
         regions = cross_regions(folds, data, score)
         with progress.task("model", estimator):
-            self.estimator_ = fit_wrapped(clone(estimator), data.X, data.y, **data.fit_params)
+            self.estimator_ = fit_wrapped(estimator, data.X, data.y, **data.fit_params)
         self._regions = regions
         if hasattr(self, "calibration_rows_"):  # from an earlier fit
             del self.calibration_rows_
