@@ -83,8 +83,8 @@ def joint_rank_histogram(
         "average_rank" ranks vectors by the mean rank of their components. High bins at both ends mean that
         the marginals are too narrow, or that the predicted dependence is too weak. High bins in the middle
         mean the opposite. "band_depth" ranks vectors by their closeness to the center of the forecast. High
-        bins on the left mean that too many observed vectors are extreme. This kind also detects a dependence
-        with a wrong sign that varies between the rows.
+        bins on the left mean that too many observed vectors are extreme. This kind also detects errors of
+        correlations with opposite signs, which cancel in the mean rank.
     n_bins : int, default=10
         Number of bins of equal width, at least 2.
     sample_weight : array-like of shape (n,), default=None
