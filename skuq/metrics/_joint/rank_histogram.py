@@ -44,6 +44,14 @@ class JointRankHistogram:
         Number by which vectors are ranked.
     n_rows : float
         Number of rows including repetitions.
+
+    Examples
+    --------
+    >>> from skuq.metrics import JointRankHistogram
+    >>> edges = [0.0, 0.25, 0.5, 0.75, 1.0]
+    >>> histogram = JointRankHistogram([0.3, 0.2, 0.3, 0.2], edges, "average_rank", 100.0)
+    >>> round(histogram.reliability_index, 3)
+    0.2
     """
 
     proportions: FloatArray
@@ -57,7 +65,7 @@ class JointRankHistogram:
 
         Chance alone gives about 0.2 for 10 bins and 100 rows, and about 0.1 for 500 rows.
         """
-        return float(np.abs(self.proportions - 1.0 / self.proportions.size).sum())
+        return float(np.abs(np.asarray(self.proportions) - 1.0 / len(self.proportions)).sum())
 
 
 def joint_rank_histogram(
