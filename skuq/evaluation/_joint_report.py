@@ -42,6 +42,20 @@ class JointReport:
         Nominal coverage of the intervals and of the box of simultaneous intervals.
     n_rows : int
         Number of rows.
+
+    See Also
+    --------
+    joint_report : Function that makes the report.
+
+    Examples
+    --------
+    >>> from skuq.distributions import NormalJoint
+    >>> from skuq.evaluation import joint_report
+    >>> report = joint_report(
+    ...     [[0.0, 1.0], [0.5, 2.0], [-0.3, 0.4]], NormalJoint([[0.0, 1.0]] * 3, [[1.0, 0.0], [0.0, 1.0]])
+    ... )
+    >>> list(report.targets.columns), report.n_rows
+    (['crps', 'miscal_area', 'coverage', 'mean_width'], 3)
     """
 
     targets: pd.DataFrame

@@ -12,7 +12,8 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import locate, stack_rows
-from skuq.distributions._joint.base import Block, JointDistribution
+from skuq.distributions._joint.base import JointDistribution
+from skuq.distributions._joint.points import Block
 
 
 def stack_joints(parts: Sequence[JointDistribution]) -> JointDistribution:

@@ -12,11 +12,11 @@ from skuq._weights import weighted_mean
 from skuq.distributions import EmpiricalJoint, JointDistribution
 from skuq.metrics._joint.inputs import (
     Chain,
-    apply_chain,
     check_chain,
     check_estimator,
     check_joint_forecast,
     check_scale,
+    transform,
     unbiased_factor,
 )
 from skuq.metrics._proper import crps_rows
@@ -125,12 +125,12 @@ def energy_rows(
     """Return the energy score of each row, shape (n,)."""
     if dist.shape[1] == 1 and chain is None:
         return crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0]
-    targets = apply_chain(chain, y) / scale
+    targets = transform(y, chain, scale)
     if isinstance(dist, EmpiricalJoint) and dist.members.ndim == 2 and dist.weights is not None:
-        return _shared_rows(targets, apply_chain(chain, dist.members) / scale, dist.weights, estimator)
+        return _shared_rows(targets, transform(dist.members, chain, scale), dist.weights, estimator)
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
-        members = np.ascontiguousarray(apply_chain(chain, points) / scale)
+        members = np.ascontiguousarray(transform(points, chain, scale))
         score = np.array([_half_spread(row, share) for row, share in _pairs(members, weights)])
         if estimator == "fair":
             score *= unbiased_factor(weights, *members.shape[:2])

@@ -71,10 +71,13 @@ def check_scale(
     return check_positive(np.array(np.broadcast_to(divisor, (d,))), "scale")
 
 
-def apply_chain(chain: Chain | None, values: FloatArray) -> FloatArray:
-    """Return the chaining function at points of shape (..., d), which must keep the shape."""
-    if chain is None:
-        return values
+def transform(values: FloatArray, chain: Chain | None, scale: FloatArray) -> FloatArray:
+    """Return the chaining function at points of shape (..., d), divided by the scale of each target."""
+    chained = values if chain is None else _apply_chain(chain, values)
+    return chained if (scale == 1).all() else chained / scale
+
+
+def _apply_chain(chain: Chain, values: FloatArray) -> FloatArray:
     mapped = as_float_array(chain(values), "the result of chain")
     if mapped.shape != values.shape:
         raise ValueError(

@@ -44,6 +44,14 @@ class JointRankHistogram:
         Number by which vectors are ranked.
     n_rows : float
         Number of rows including repetitions.
+
+    Examples
+    --------
+    >>> from skuq.metrics import JointRankHistogram
+    >>> edges = [0.0, 0.25, 0.5, 0.75, 1.0]
+    >>> histogram = JointRankHistogram([0.3, 0.2, 0.3, 0.2], edges, "average_rank", 100.0)
+    >>> round(histogram.reliability_index, 3)
+    0.2
     """
 
     proportions: FloatArray
@@ -57,7 +65,7 @@ class JointRankHistogram:
 
         Chance alone gives about 0.2 for 10 bins and 100 rows, and about 0.1 for 500 rows.
         """
-        return float(np.abs(self.proportions - 1.0 / self.proportions.size).sum())
+        return float(np.abs(np.asarray(self.proportions) - 1.0 / len(self.proportions)).sum())
 
 
 def joint_rank_histogram(
@@ -83,8 +91,8 @@ def joint_rank_histogram(
         "average_rank" ranks vectors by the mean rank of their components. High bins at both ends mean that
         the marginals are too narrow, or that the predicted dependence is too weak. High bins in the middle
         mean the opposite. "band_depth" ranks vectors by their closeness to the center of the forecast. High
-        bins on the left mean that too many observed vectors are extreme. This kind also detects a dependence
-        with a wrong sign that varies between the rows.
+        bins on the left mean that too many observed vectors are extreme. This kind also detects errors of
+        correlations with opposite signs, which cancel in the mean rank.
     n_bins : int, default=10
         Number of bins of equal width, at least 2.
     sample_weight : array-like of shape (n,), default=None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +12,17 @@ from skuq._weights import weighted_mean
 from skuq.distributions import JointDistribution
 from skuq.metrics._joint.inputs import (
     Chain,
-    apply_chain,
     check_chain,
     check_estimator,
     check_joint_forecast,
     check_scale,
+    transform,
     unbiased_factor,
 )
 from skuq.metrics._spec import metric
+
+CACHED = 1 << 15
+"""Number of points per block of the computations, limited by the size of the cache."""
 
 
 def check_variogram(
@@ -129,36 +131,50 @@ def variogram_rows(
     chain: Chain | None,
 ) -> FloatArray:
     """Return the variogram score of each row, shape (n,)."""
-    targets = apply_chain(chain, y) / scale
-    out = np.zeros(len(dist))
+    targets = transform(y, chain, scale)
+    out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
-        members, observed = apply_chain(chain, points) / scale, targets[rows]
-        columns = np.ascontiguousarray(np.moveaxis(members, 2, 0))
-        score = np.zeros(len(observed))
+        members, observed = transform(points, chain, scale), targets[rows]
         # coincidence / (1 - coincidence), the share of the variance that "fair" subtracts
         share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if estimator == "fair" else None
-        for a, b in combinations(range(y.shape[1]), 2):
-            factor = pair_weight[a, b] + pair_weight[b, a]
-            if factor == 0:
-                continue
-            value = _power(columns[a] - columns[b], p)
-            goal = _power(observed[:, a] - observed[:, b], p)
-            mean = _mean(value, weights)
-            term = np.square(mean - goal)
-            if share is not None:
-                term -= share * _mean(np.square(value - mean[:, np.newaxis]), weights)
-            score += factor * term
-        out[rows] = score
+        scores = np.empty(len(observed))
+        step = max(1, CACHED // (members.shape[1] * members.shape[2]))
+        for start in range(0, len(scores), step):  # small blocks stay in the cache
+            part = slice(start, start + step)
+            arrays = (None if each is None else each[part] for each in (weights, share))
+            scores[part] = _block_scores(observed[part], members[part], p, pair_weight, *arrays)
+        out[rows] = scores
     return out
 
 
+def _block_scores(
+    y: FloatArray,
+    members: FloatArray,
+    p: float,
+    pair_weight: FloatArray,
+    weights: FloatArray | None,
+    share: FloatArray | None,
+) -> FloatArray:
+    score = np.zeros(len(y))
+    columns, targets = np.ascontiguousarray(np.moveaxis(members, 2, 0)), y.T
+    for a in range(len(columns) - 1):
+        factor = pair_weight[a, a + 1 :] + pair_weight[a + 1 :, a]
+        value = _power(columns[a] - columns[a + 1 :], p)
+        mean = _mean(value, weights)
+        term = np.square(mean - _power(targets[a] - targets[a + 1 :], p))
+        if share is not None:
+            term -= share * _mean(np.square(value - mean[..., np.newaxis]), weights)
+        score += factor @ term
+    return score
+
+
 def _power(difference: FloatArray, p: float) -> FloatArray:
-    size = np.abs(difference)
-    return np.sqrt(size) if p == 0.5 else size**p
+    np.abs(difference, out=difference)
+    return np.sqrt(difference, out=difference) if p == 0.5 else difference**p
 
 
 def _mean(values: FloatArray, weights: FloatArray | None) -> FloatArray:
-    return np.asarray(values.mean(axis=1) if weights is None else (values * weights).sum(axis=1))
+    return np.asarray(values.mean(axis=-1) if weights is None else (values * weights).sum(axis=-1))
 
 
 def _read_pair_weight(pair_weight: ArrayLike | None, d: int) -> FloatArray:
