@@ -321,6 +321,11 @@ class ConformalRegionRegressor(BaseJointRegressor):
 def _with_joint_distribution(estimator: Any) -> Any:
     """Return the estimator, wrapped in `MultiOutputUncertaintyRegressor` if it has no joint distribution."""
     inside = [] if isinstance(estimator, list | tuple) else list(iter_wrapped(estimator))
-    if any(isinstance(one, BaseJointRegressor | FrozenEstimator) for one in inside):
+    if any(isinstance(one, BaseJointRegressor | FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
         return estimator
     return MultiOutputUncertaintyRegressor(estimator)
+
+
+def _is_joint_ngboost(estimator: Any) -> bool:
+    """Return whether the estimator is an NGBRegressor with a distribution of several targets."""
+    return bool(getattr(getattr(estimator, "Dist", None), "multi_output", False))

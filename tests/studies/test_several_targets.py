@@ -1,4 +1,4 @@
-"""Scores and coverage of joint distributions in simulations and on real data, as the documentation states them."""
+"""Joint distributions in simulations and on real data: the scores and coverages that the documentation states."""
 
 import os
 import runpy
