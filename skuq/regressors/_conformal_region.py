@@ -144,7 +144,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     >>> region
     BoxRegion(n=100, d=2)
     >>> float(region.contains(y[300:]).mean().round(2))
-    0.88
+    0.91
     """
 
     def __init__(

@@ -143,6 +143,17 @@ def test_regressors_are_wrapped(estimator):
     assert region.contains(y).mean() > 0.8
 
 
+def test_multivariate_ngboost_needs_no_wrapper():
+    ngboost = pytest.importorskip("ngboost")
+    X, y = world(60)
+    boosting = ngboost.NGBRegressor(
+        Dist=ngboost.distns.MultivariateNormal(3), n_estimators=5, verbose=False, random_state=0
+    )
+    fitted = model(boosting, "ellipsoid").fit(X, y)
+    assert type(fitted.estimator_) is ngboost.NGBRegressor
+    assert fitted.predict_region(X).shape == (60, 3)
+
+
 @pytest.mark.parametrize("method", ["split", "cv+"])
 def test_weights_count_repetitions(method):
     X, y = world(60)

@@ -1,4 +1,4 @@
-"""Joint distributions in simulations and on real data: the scores and coverages that the documentation states."""
+"""Joint distributions in simulations and on real data: scores and coverages of the documentation."""
 
 import os
 import runpy
