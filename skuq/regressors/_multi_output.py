@@ -265,6 +265,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
                 np.column_stack(scores),
                 data.sample_weight,
                 labels,
+                missing=bool(np.isnan(data.y).any()),
                 seed=template_seed,
                 n_jobs=self.n_jobs,
             )

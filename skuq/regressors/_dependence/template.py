@@ -70,20 +70,28 @@ def fit_dependence(
     weight: FloatArray | None,
     labels: list[str],
     *,
+    missing: bool,
     seed: int,
     n_jobs: int | None,
 ) -> Dependence:
-    """Estimate the dependence from ranks of shape (n, d), NaN for missing values."""
+    """Estimate the dependence from ranks of shape (n, d), NaN for rows that are not tested.
+
+    ``missing`` is True if targets are missing. Ranks may then be missing for single targets of a row.
+    """
     d = ranks.shape[1]
     if kind == "independent":
         return _normal(np.eye(d))
     repetitions = np.ones(len(ranks)) if weight is None else weight
     complete = ~np.isnan(ranks).any(axis=1) & (repetitions > 0)
-    incomplete = bool((~np.isnan(ranks).all(axis=1) & ~complete & (repetitions > 0)).any())
-    few = np.count_nonzero(complete) < FEWEST_COMPLETE_ROWS
-    if incomplete and (few or kind == "gaussian"):
+    n_complete = np.count_nonzero(complete)
+    if missing and (n_complete < FEWEST_COMPLETE_ROWS or kind == "gaussian"):
         scores = normal_scores(ranks, repetitions)
         return _normal(pairwise_correlation(scores, repetitions, labels))
+    if n_complete < 2:
+        raise ValueError(
+            f"`cv` must test at least 2 rows for all targets, got {n_complete}. Use the same folds for all "
+            "targets, or dependence='independent'."
+        )
     rows = np.flatnonzero(complete)
     scores = normal_scores(ranks[rows], repetitions[rows])
     correlation = shrunk_correlation(scores, repetitions[rows])

@@ -16,8 +16,11 @@ def ranks(n, rho=0.8, seed=0):
     return np.column_stack([first, rho * first + np.sqrt(1 - rho**2) * second])
 
 
-def fit(kind, values, weight=None, **options):
-    return fit_dependence(kind, np.zeros((len(values), 1)), values, weight, LABELS, seed=0, n_jobs=None)
+def fit(kind, values, weight=None):
+    unknown = np.isnan(values)
+    missing = bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
+    X = np.zeros((len(values), 1))
+    return fit_dependence(kind, X, values, weight, LABELS, missing=missing, seed=0, n_jobs=None)
 
 
 def correlation_of(template):
@@ -92,6 +95,11 @@ def test_missing_values_leave_complete_rows_or_pairs(n, is_normal):
 def test_rows_without_any_forecast_are_no_missing_values():
     values = np.vstack([ranks(100), np.full((50, 2), np.nan)])
     assert np.array_equal(fit("empirical", values).ranks, fit("empirical", values[:100]).ranks)
+
+
+def test_without_tested_rows_there_is_no_template():
+    with pytest.raises(ValueError, match="at least 2 rows for all targets, got 1"):
+        fit("empirical", np.vstack([ranks(1), np.full((50, 2), np.nan)]))
 
 
 def test_few_common_rows_raise_unless_independent():
