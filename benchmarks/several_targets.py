@@ -85,7 +85,7 @@ def real_sets() -> Iterator[tuple[str, np.ndarray, np.ndarray, int, Any]]:
     yield "parkinsons, ridge", (X / X.std()).to_numpy(), y.to_numpy(), 1200, ridge
     facebook = pd.read_csv(Path(folder, "paper001", "facebook_metrics.csv.gz")).dropna()
     y = np.log1p(facebook[["comment", "like", "share"]])
-    X = facebook.drop(columns=[*y.columns, "Total Interactions", "Type"])
+    X = pd.get_dummies(facebook.iloc[:, :7], columns=["Type"])  # known before the publication of a post
     yield "facebook, forest", X.to_numpy(dtype=float), y.to_numpy(), 331, forest
 
 

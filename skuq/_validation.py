@@ -284,7 +284,7 @@ def check_coverage(coverage: ArrayLike, name: str = "coverage") -> FloatArray:
     return check_open_unit(coverage, name)
 
 
-def check_single_coverage(coverage: float, name: str = "coverage") -> float:
+def check_single_coverage(coverage: ArrayLike, name: str = "coverage") -> float:
     array = check_open_unit(coverage, name)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number, got an array of shape {array.shape}.")

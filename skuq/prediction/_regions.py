@@ -136,7 +136,7 @@ class BoxRegion(PredictionRegion):
     @property
     def shape(self) -> tuple[int, int]:
         """Number n of rows and number d of targets."""
-        return self.lower.shape  # type: ignore[return-value]
+        return self.lower.shape
 
     def _take(self, rows: Any) -> Self:
         return type(self)(self.lower[rows], self.upper[rows])
@@ -217,7 +217,7 @@ class EllipsoidRegion(PredictionRegion):
     @property
     def shape(self) -> tuple[int, int]:
         """Number n of rows and number d of targets."""
-        return self.center.shape  # type: ignore[return-value]
+        return self.center.shape
 
     def _take(self, rows: Any) -> Self:
         return type(self)(self.center[rows], self.covariance[rows], self.radius[rows])
@@ -245,7 +245,7 @@ class EllipsoidRegion(PredictionRegion):
         root: FloatArray = self._root  # type: ignore[attr-defined]
         difference = points.reshape(n, -1, d) - self.center[:, np.newaxis]
         solved = np.linalg.solve(root, difference.transpose(0, 2, 1))
-        return np.sqrt(np.sum(solved**2, axis=1)).reshape(points.shape[:-1])
+        return np.asarray(np.sqrt(np.sum(solved**2, axis=1)).reshape(points.shape[:-1]))
 
     def bounds(self) -> FloatArray:
         """Return the smallest box that contains each ellipsoid.
@@ -272,7 +272,7 @@ class EllipsoidRegion(PredictionRegion):
         log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         ball = d / 2 * np.log(np.pi) - gammaln(d / 2 + 1)
         with np.errstate(divide="ignore"):
-            return np.exp(ball + log_root + d * np.log(self.radius))
+            return np.asarray(np.exp(ball + log_root + d * np.log(self.radius)))
 
 
 def _cholesky(covariance: FloatArray) -> FloatArray:

@@ -28,6 +28,7 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
+    check_single_coverage,
 )
 from skuq.distributions import CopulaJoint, Distribution, JointDistribution, concat
 from skuq.prediction._failures import note_fold
@@ -324,7 +325,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage of the central interval. Strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1. One number if `simultaneous`.
         simultaneous : bool, default=False
             Whether ``coverage`` is the probability that the intervals contain all targets of a row. With
             False, it is the probability for each target.
@@ -338,7 +339,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         """
         check_new(self, X)
         if simultaneous:
-            return self._predict_joint(X).interval(coverage, simultaneous=True)
+            joint = self._predict_joint(X)
+            return joint.interval(check_single_coverage(coverage), simultaneous=True)
         return np.stack([one.predict_interval(X, coverage) for one in self.estimators_], axis=1)
 
     def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
