@@ -30,6 +30,8 @@ __all__ = [
 
 Rule = TypeVar("Rule", MetaEstimatorRule, EstimatorRule)
 
+_KINDS: tuple[type, ...] = (Distribution, JointDistribution)
+
 _LONG = 80
 """Largest length of a repr in an error message."""
 
@@ -124,7 +126,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
         dist: Any = _dispatch(estimator, X)
-    if not isinstance(dist, Distribution | JointDistribution):
+    if not isinstance(dist, _KINDS):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."

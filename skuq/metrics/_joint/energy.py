@@ -124,7 +124,7 @@ def energy_rows(
 ) -> FloatArray:
     """Return the energy score of each row, shape (n,)."""
     if dist.shape[1] == 1 and chain is None:
-        return crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0]
+        return np.asarray(crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0])
     targets = transform(y, chain, scale)
     if isinstance(dist, EmpiricalJoint) and dist.members.ndim == 2 and dist.weights is not None:
         return _shared_rows(targets, transform(dist.members, chain, scale), dist.weights, estimator)
