@@ -23,7 +23,9 @@ loc = model.predict(X[500:])
 marginals = [Normal(loc[:, j], residuals[:, j].std()) for j in range(2)]
 forecasts = {
     "independent": CopulaJoint(marginals, normal_template(np.eye(2)), names=["north", "south"]),
-    "ranks of residuals": CopulaJoint(marginals, rank_template(residuals), names=["north", "south"]),
+    "ranks of residuals": CopulaJoint(
+        marginals, rank_template(residuals), names=["north", "south"]
+    ),
 }
 figure, axes = plt.subplots(2, 2, figsize=(9, 8), layout="constrained")
 for (name, dist), (pair, histogram) in zip(forecasts.items(), axes.T, strict=True):

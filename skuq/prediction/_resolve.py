@@ -30,8 +30,6 @@ __all__ = [
 
 Rule = TypeVar("Rule", MetaEstimatorRule, EstimatorRule)
 
-_KINDS: tuple[type, ...] = (Distribution, JointDistribution)
-
 _LONG = 80
 """Largest length of a repr in an error message."""
 
@@ -126,7 +124,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
         dist: Any = _dispatch(estimator, X)
-    if not isinstance(dist, _KINDS):
+    if not _is_dist(dist):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."
@@ -210,6 +208,10 @@ def has_exact_posterior(estimator: Any) -> bool:
     """Return whether the distribution is the exact posterior predictive distribution of the model."""
     rule = _rule_of(estimator)
     return isinstance(rule, EstimatorRule) and rule.exact
+
+
+def _is_dist(value: Any) -> bool:
+    return isinstance(value, Distribution | JointDistribution)
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:
