@@ -1,4 +1,4 @@
-"""PIT values of two targets, beside PIT values that the joint distribution predicts."""
+"""PIT values of two targets, observed and predicted by the joint distribution."""
 
 from __future__ import annotations
 
