@@ -1,12 +1,13 @@
-"""Compare a search within a time budget with five defaults, and measure the time of FLAML.
+"""Compare a search within a time budget with five default models, and measure the time of FLAML.
 
-Run as `python benchmarks/automl.py`. It runs seeds 0 to 2 of ten real data sets, with at most 2000 training
-rows, 60 seconds per search, one job and one thread, one run after another. The searches take half an hour and
-the defaults a quarter of an hour. Each result is written to a file immediately, and results in the file are
-not computed again, so a run can be stopped and continued. ``--most`` limits the number of new results. Data
-are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1`` also for the defaults.
+Run as `python benchmarks/automl.py`. It runs three seeds of ten real data sets, with at most 2000 training
+rows, 60 seconds per search, one job and one thread. Runs are not parallel. The searches take half an hour,
+and the default models take a quarter of an hour. Each result is appended to a file. Results in the file are
+not computed again, so you can stop the script and continue later. ``--most`` limits the number of new
+results. The data are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1``, also for the default
+models.
 
-The best of the five defaults is selected on the test rows, by the mean CRPS over the seeds.
+The best default model of a data set is selected on the test rows, by the mean CRPS over the seeds.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SEEDS = 3
 MOST_ROWS = 2000
 SEARCH = "AutoUncertaintyRegressor"
 MOST_SECONDS = 1.2
-"""Longest run, in units of the budget."""
+"""Longest run that is allowed, in units of the budget."""
 
 
 def lightgbm(seed: int) -> Any:
@@ -61,11 +62,11 @@ DEFAULTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "NGBoost": ("ngboost", ngboost),
     "deep ensemble": ("torch", deep_ensemble),
 }
-"""The five by name, with the package that each needs."""
+"""The five default models by name, with the package that each of them needs."""
 
 
 def evaluate(name: str, method: str, seed: int, budget: float) -> dict[str, Any]:
-    """Return the result of a default or the search on one split of one set."""
+    """Return the result of a default model or of the search on one split of a data set."""
     X, y, X_test, y_test = split(name, seed, MOST_ROWS)
     if method == SEARCH:
         model = AutoUncertaintyRegressor(time_budget=budget, n_jobs=1, random_state=seed)
@@ -100,7 +101,7 @@ def evaluate(name: str, method: str, seed: int, budget: float) -> dict[str, Any]
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per set: the CRPS of the search relative to the best default, coverage, seconds."""
+    """Return one row per data set: CRPS of the search and of the best default model, coverage, seconds."""
     rows = {}
     for name, of_set in results.groupby("set", sort=False):
         own = of_set[of_set["method"] == SEARCH]
@@ -126,7 +127,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def flaml_seconds(budget: float = 10.0) -> float | None:
-    """Return the time of FLAML with a budget, wrapped learners and the CRPS; None if not installed."""
+    """Return the time of FLAML with a budget, wrapped learners and the CRPS; None if it is not installed."""
     if importlib.util.find_spec("flaml") is None:
         return None
     from functools import partial
@@ -162,10 +163,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--budget", type=float, default=60.0)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), help="such as gal/gal_kin8nm")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
-    parser.add_argument("--methods", default="", help="only methods whose name contains this")
-    parser.add_argument("--most", type=int, default=10**9, help="number of new results after which to stop")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), help="data sets, such as gal/gal_kin8nm")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
+    parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
+    parser.add_argument("--most", type=int, default=10**9, help="stop after this number of new results")
     parser.add_argument("--results", type=Path, default=Path("automl.jsonl"))
     parser.add_argument("--no-flaml", action="store_true")
     chosen = parser.parse_args()
@@ -194,10 +195,10 @@ def main() -> None:
     print(shown.to_string(float_format="{:.3f}".format))
     ratio, longest = shown["ratio"].astype(float), float(shown["longest"].max())
     print(
-        f"\nCRPS at most 1.03 of the best default on {(ratio <= 1.03).sum()} of {len(ratio)} sets, mean "
-        f"{ratio.mean():.3f}, geometric {np.exp(np.log(ratio).mean()):.3f}; coverage "
-        f"{shown['coverage'].min():.3f} to {shown['coverage'].max():.3f}; longest run {longest:.1f} s, at "
-        f"most {MOST_SECONDS * chosen.budget:.0f} s wanted."
+        f"\nCRPS at most 1.03 times the best default on {(ratio <= 1.03).sum()} of {len(ratio)} sets, mean "
+        f"ratio {ratio.mean():.3f}, geometric mean {np.exp(np.log(ratio).mean()):.3f}; coverage "
+        f"{shown['coverage'].min():.3f} to {shown['coverage'].max():.3f}; longest run {longest:.1f} s, limit "
+        f"{MOST_SECONDS * chosen.budget:.0f} s."
     )
 
 

@@ -1,14 +1,14 @@
 """Compare prediction sets with np.sort, MAPIE and crepes, and networks with plain torch, by ratios.
 
-Networks: the best of several epochs of a perceptron with two hidden layers is compared with a loop in torch
-with the same Adam. It is also compared with the matrix products of forward and backward pass, which are the
-lower limit of both. The class probabilities of ten members are compared with the products of the forward pass
-in the same type.
+Networks: the fastest epoch of a perceptron with two hidden layers is compared with a loop in torch with the
+same Adam. It is also compared with the matrix products of the forward and backward passes, which are a lower
+limit for both. The time of class probabilities of ten members is compared with the products of the forward
+pass in the same floating-point type.
 
 Sets: time and peak memory are compared. All packages calibrate the same probabilities on the same rows, and
-their LAC sets are compared row by row. Times are the best of several processor times. Memory is the memory
-that numpy allocates in addition to the data, measured in a separate run. Ratios above 1 favor skuq. Packages
-that are not installed are omitted.
+their LAC sets are compared row by row. A time is the best of several processor times. Memory is the memory
+that numpy allocates in addition to the data, measured in a separate run. A ratio above 1 means that skuq is
+better. Packages that are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from skuq.prediction import prediction_set
 
 COVERAGE = 0.9
 CREPES_NUMBERS = 1e9
-"""Calibration rows times rows to predict times classes beyond which crepes takes a minute and more."""
+"""Largest product of calibration rows, rows to predict and classes for crepes, which then takes a minute."""
 
 ROUNDS, SECONDS_A_SIDE = 7, 6.0
 
 
 class GivenProba(ClassifierMixin, BaseEstimator):
-    """Classifier that returns its X as probabilities, so that only the sets are timed."""
+    """Classifier that returns X as class probabilities, so that only the sets are timed."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> GivenProba:
-        """Take the classes 0 to K - 1."""
+        """Set the classes 0 to K - 1."""
         self.classes_ = np.arange(X.shape[1])
         return self
 
@@ -67,7 +67,7 @@ class Case:
 
     @property
     def data(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Return a classifier, probabilities and labels for calibration, and probabilities to predict."""
+        """Return a classifier, probabilities and labels for calibration, and probabilities of new rows."""
         rng = np.random.default_rng(0)
         proba = rng.dirichlet(np.full(self.n_classes, 0.3), size=self.n + self.m)
         labels = (proba[: self.n].cumsum(axis=1) < rng.random((self.n, 1))).sum(axis=1)
@@ -140,7 +140,7 @@ def crepes_side(case: Case, data: Any) -> Side:
 
 
 def best_seconds(function: Callable[[], object]) -> float:
-    """Return the best processor time of up to `ROUNDS` calls."""
+    """Return the best processor time of at most `ROUNDS` calls."""
     times: list[float] = []
     while not times or (len(times) < ROUNDS and sum(times) < SECONDS_A_SIDE):
         start = time.process_time()
@@ -150,7 +150,7 @@ def best_seconds(function: Callable[[], object]) -> float:
 
 
 def measure(side: Side) -> tuple[float, float, float, np.ndarray]:
-    """Return the seconds of fit and prediction, the peak megabytes of both together, and the sets."""
+    """Return the seconds of fit and prediction, their peak memory in megabytes, and the sets."""
     fit, predict = side
     model = fit()
     fit_time, predict_time = best_seconds(fit), best_seconds(lambda: predict(model))
@@ -162,7 +162,7 @@ def measure(side: Side) -> tuple[float, float, float, np.ndarray]:
 
 
 def kernel_table() -> None:
-    """Print the time of prediction_set and of np.sort; the aim is a ratio of at most 3."""
+    """Print the time of prediction_set and of np.sort; the ratio should be at most 3."""
     rng = np.random.default_rng(0)
     print(f"{'prediction_set':27}{'rows':>9}{'K':>6}{'skuq s':>10}{'np.sort s':>11}{'skuq / sort':>13}")
     for rows, n_classes, dtype in (
@@ -181,7 +181,7 @@ def kernel_table() -> None:
 
 @dataclass(frozen=True)
 class Perceptron:
-    """Sizes of a network with two equal hidden layers, and its batch."""
+    """Sizes of a network with two equal hidden layers, and its batch size."""
 
     n_features: int
     hidden: int
@@ -195,7 +195,7 @@ class Perceptron:
         return tuple(pairwise(sizes))
 
     def data(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return n rows, of values between 0 and 1, with labels at random."""
+        """Return n rows with values between 0 and 1, and random labels."""
         rng = np.random.default_rng(0)
         return rng.random((n, self.n_features)), rng.integers(self.n_classes, size=n)
 
@@ -236,18 +236,16 @@ def torch_epoch(case: Perceptron) -> float:
 
 
 def skuq_epoch(case: Perceptron, n_members: int) -> float:
-    """Return the seconds of the fastest epoch of an ensemble."""
+    """Return the seconds of the fastest epoch of an ensemble of skuq."""
     model = case.classifier(n_members).fit(*case.data(ROWS))
     return min(model.history_[:, "dur"])
 
 
 def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: bool) -> float:
-    """Return the best time of the matrix products alone for one batch of rows.
-
-    In training, each layer has one product for its outputs, one for the gradient of its weights and, except
-    for the first layer, one for the gradient of its inputs. In prediction, in float64, each layer has one
-    product for its outputs.
-    """
+    """Return the best time of the matrix products for one batch of rows."""
+    # In training, each layer has one product for its outputs, one for the gradient of its weights and, except
+    # for the first layer, one for the gradient of its inputs. In prediction, which uses float64, each layer
+    # has one product for its outputs.
     torch = importlib.import_module("torch")
     dtype = torch.float32 if training else torch.float64
     operands = [
@@ -272,9 +270,9 @@ def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: b
 
 
 def network_table() -> None:
-    """Print the times of an epoch, of a row and of class probabilities, and the times of plain torch."""
+    """Print the times of an epoch and of class probabilities, and the times of plain torch."""
     heads = "".join(f"{head:>9}" for head in ("torch", "skuq, 1", "skuq, 10", "products"))
-    print(f"\n{'microseconds a row and member':34}{heads}{'ratios':>14}")
+    print(f"\n{'microseconds per row, member':34}{heads}{'ratios':>14}")
     for case in PERCEPTRONS:
         peer, one, many = torch_epoch(case), skuq_epoch(case, 1), skuq_epoch(case, MEMBERS) / MEMBERS
         limit = products_seconds(case, MEMBERS, case.batch, training=True) / case.batch / MEMBERS * ROWS
@@ -294,7 +292,6 @@ def network_table() -> None:
 
 
 def main() -> None:
-    """Print the tables."""
     if importlib.util.find_spec("torch") and importlib.util.find_spec("skorch"):
         importlib.import_module("torch").set_num_threads(1)
         network_table()

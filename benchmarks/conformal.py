@@ -1,8 +1,8 @@
-"""Compare cross-conformal intervals with MAPIE: ratios of time with the fits, and of peak memory.
+"""Compare cross-conformal intervals with MAPIE, by ratios of times (including fits) and of peak memory.
 
 Both packages use the same folds or resamples and return the same bounds. Memory is the memory that numpy
-allocates in addition to the data, measured in a separate run. Ratios above 1 favor skuq. MAPIE is omitted if
-it is not installed, or if it would need more than 10 gigabytes.
+allocates in addition to the data, measured in a separate run. A ratio above 1 means that skuq is better.
+MAPIE is omitted if it is not installed, or if it would need more than 10 gigabytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skuq.regressors import CrossConformalRegressor
 
 HAS_MAPIE = importlib.util.find_spec("mapie") is not None
 MAPIE_NUMBERS = 1e9
-"""Test rows times training rows beyond which MAPIE would need more memory than most have."""
+"""Largest product of test rows and training rows for MAPIE, which would otherwise need too much memory."""
 
 COVERAGE = 0.9
 SECONDS_A_SIDE = 3.0
@@ -49,14 +49,14 @@ class Case:
 
     @property
     def data(self) -> Data:
-        """Return X, y and the X to predict."""
+        """Return X and y of the training rows, and X of the rows to predict."""
         rng = np.random.default_rng(0)
         X, X_new = rng.normal(size=(self.n, 10)), rng.normal(size=(self.m, 10))
         return X, X @ rng.normal(size=10) + rng.normal(size=self.n), X_new
 
     @property
     def cv(self) -> Any:
-        """Return the splitter of the rows, equal for both packages."""
+        """Return the splitter, which is the same for both packages."""
         if self.method == "cv+":
             return KFold(self.folds, shuffle=True, random_state=0)
         if self.method == "jackknife+ab" and HAS_MAPIE:
@@ -118,7 +118,7 @@ def mapie_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any
 
 
 def median_seconds(function: Callable[[], object]) -> float:
-    """Return the median time of up to seven calls."""
+    """Return the median time of at most seven calls."""
     times: list[float] = []
     while not times or (len(times) < 7 and sum(times) < SECONDS_A_SIDE):
         start = time.perf_counter()
@@ -130,7 +130,7 @@ def median_seconds(function: Callable[[], object]) -> float:
 def measure(
     fit: Callable[[], Any], predict: Callable[[Any], np.ndarray]
 ) -> tuple[float, float, float, np.ndarray]:
-    """Return the seconds of fit and prediction, the peak megabytes of both together, and the bounds."""
+    """Return the seconds of fit and prediction, their peak memory in megabytes, and the bounds."""
     model = fit()
     fit_time, predict_time = median_seconds(fit), median_seconds(lambda: predict(model))
     tracemalloc.start()
@@ -141,7 +141,6 @@ def measure(
 
 
 def main() -> None:
-    """Print one table."""
     print(f"{'':27}{'':>8}{'':>8}{'skuq':>20}{'':9}{'MAPIE':>20}{'':9}{'ratio':>17}")
     print(
         f"{'what':27}{'n':>8}{'m':>8}"

@@ -1,8 +1,9 @@
 """Coverage of 90 % intervals after training on few rows.
 
-Run as `python benchmarks/few_rows.py [--sets 60] [--methods forest]`. There is a table for each process that
-generates the data. Each row is a method and each column a number of training rows. The entries are mean
-coverages of new rows over training sets. Intervals of conformal prediction with 8 rows are infinite.
+Run as `python benchmarks/few_rows.py [--sets 60] [--methods forest]`. The script prints one table for each
+process that generates data. Each row of a table is a method, and each column is a number of training rows.
+The entries are the mean coverages of new rows over training sets. With 8 rows, the intervals of conformal
+prediction are infinite.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ N_FEATURES = 4
 
 
 def linear(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows with a linear mean and normal noise of one scale."""
+    """Return rows with a linear mean and normal noise with a constant scale."""
     X = rng.normal(size=(n, N_FEATURES))
     return X, X @ np.array([1.0, -1.0, 0.5, 0.0]) + rng.normal(size=n)
 
 
 def skewed(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows with a curved mean and skewed noise, whose scale grows eightfold with a feature."""
+    """Return rows with a curved mean and skewed noise, whose scale increases eightfold with one feature."""
     X = rng.uniform(size=(n, N_FEATURES))
     scale = 0.25 * 8 ** X[:, 1]
     return X, 3 * X[:, 0] + np.sin(6 * X[:, 2]) + scale * (rng.gamma(2.0, size=n) - 2) / np.sqrt(2)
@@ -82,7 +83,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 
 def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> float:
-    """Return the share of new rows inside their intervals, after training on n rows."""
+    """Return the coverage of new rows after training on n rows."""
     rng = np.random.default_rng([seed, n])
     X, y = PROCESSES[process](n, rng)
     X_test, y_test = PROCESSES[process](TEST_ROWS, rng)
@@ -93,7 +94,7 @@ def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> flo
 
 
 def table(process: str, names: list[str], n_sets: int, rows: tuple[int, ...] = ROWS) -> pd.DataFrame:
-    """Return mean coverages over training sets, with one row per method and one column per size."""
+    """Return mean coverages over training sets: one row per method, one column per number of rows."""
     means = {
         name: {
             n: np.mean([coverage(METHODS[name], process, n, seed) for seed in range(n_sets)]) for n in rows
@@ -107,8 +108,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sets", type=int, default=60, help="number of training sets of each size")
-    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    parser.add_argument(
+        "--sets", type=int, default=60, help="number of training sets for each number of rows"
+    )
+    parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     chosen = parser.parse_args()
     names = [name for name in METHODS if chosen.methods in name]
     for process in PROCESSES:

@@ -1,9 +1,10 @@
-"""Compare the metrics with other packages: `python benchmarks/metrics.py [part of a name]`.
+"""Compare metrics with other packages: `python benchmarks/metrics.py [part of a name]`.
 
-Each line runs skuq and a peer alternately on the same values. It has the median times, the factor by which
-skuq is faster, the target of this factor, and the peak memory of both in arrays of n numbers in addition to
-the inputs. Before timing, both must return the same value. Packages that are not installed are omitted. The
-peer "limit" is the single pass over the rows that the metric requires.
+Each line of the table compares skuq with a peer on the same values, in alternating calls. It contains the
+median times, the factor by which skuq is faster, the target of this factor, and the peak memory of both.
+Memory is in units of arrays of n numbers, in addition to the inputs. Both must return the same value.
+Packages that are not installed are omitted. The peer "limit" is one pass over the rows, which the metric
+needs at least.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def average_calibration(big: Data) -> Iterator[Line]:
             name,
             lambda kind=kind: toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)[1],
             target=10,
-            same=kind == "interval",  # the peer's quantile curve is mirrored
+            same=kind == "interval",  # the quantile curve of the peer is mirrored
         )
     options = {"levels": UT_LEVELS, "kind": "interval"}
     yield Line(
@@ -164,7 +165,7 @@ def quantile_scores(big: Data) -> Iterator[Line]:
         "weighted interval score, 11 intervals",
         n,
         lambda: weighted_interval_score_loss(y, dist),
-        "a pass a level",
+        "a pass per level",
         lambda: _wis_by_levels(y, dist),
     )
 
@@ -195,7 +196,7 @@ def adversarial_groups(middle: Data) -> Iterator[Line]:
         "UT",
         lambda: toolbox.adversarial_group_calibration(mu, s, y, "mean_abs"),
         target=200,
-        same=False,  # other groups
+        same=False,  # the peer has other groups
     )
 
 
@@ -262,7 +263,7 @@ def proper_scores(big: Data) -> Iterator[Line]:
             f"{name} {peer}",
             lambda peer=peer: rules.crps_ensemble(target, members, estimator=peer).mean(),
             target=1.5,
-            same=(own, peer) != ("nrg", "pwm"),  # one divides by m squared, the other by m (m - 1)
+            same=(own, peer) != ("nrg", "pwm"),  # divisors m^2 and m (m - 1)
         )
 
 
@@ -355,7 +356,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def peak_arrays(function: Callable[[], object], n: int) -> float:
-    """Return the peak of allocated memory, in arrays of n numbers."""
+    """Return the peak of the allocated memory, in arrays of n numbers."""
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
@@ -364,7 +365,7 @@ def peak_arrays(function: Callable[[], object], n: int) -> float:
 
 
 def measure(line: Line) -> tuple[float, float]:
-    """Return the median seconds of skuq and of the peer, measured alternately."""
+    """Return the median seconds of skuq and of the peer, measured in alternating calls."""
     rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / (seconds(line.skuq) + seconds(line.peer)))))
     times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
     return statistics.median(own for own, _ in times), statistics.median(peer for _, peer in times)
@@ -395,10 +396,9 @@ def lines() -> Iterator[Line]:
 
 
 def main() -> None:
-    """Print one table."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     warnings.simplefilter("ignore")
-    head = f"{'what':44}{'rows':>9}  {'beside':21}{'skuq ms':>10}{'peer ms':>11}{'faster':>8}{'aim':>7}"
+    head = f"{'what':44}{'rows':>9}  {'peer':21}{'skuq ms':>10}{'peer ms':>11}{'faster':>8}{'aim':>7}"
     print(f"{head}{'arrays':>8}{'peer':>8}")
     for line in lines():
         if wanted in line.what:

@@ -1,9 +1,9 @@
-"""Measure time and memory of estimators, recalibrators, metrics and displays at a million rows.
+"""Measure time and memory of estimators, recalibrators, metrics and displays with a million rows.
 
-Run as `python benchmarks/million.py [part of a name]`. Each line is run with a tenth of the rows and with all
-rows. ``growth`` is the ratio of the two times: 10 if the time is proportional to the number of rows, 12 with
-a sort, 100 if it is proportional to the square. Memory is the peak in addition to the inputs. ``--rows
-100000`` uses fewer rows. Without torch, lines that need it are omitted.
+Run as `python benchmarks/million.py [part of a name]`. Each operation is run with a tenth of the rows and
+with all rows. ``growth`` is the ratio of the two times: it is 10 if the time is proportional to the number of
+rows, 12 with a sort, and 100 if the time is proportional to the square. Memory is the peak in addition to the
+inputs. ``--rows 100000`` uses fewer rows. Operations that need torch are omitted if torch is not installed.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ N_FEATURES, N_FITTED = 5, 2000
 
 @dataclass(frozen=True)
 class Line:
-    """Measured operation; ``make(n)`` prepares n rows and returns the timed call."""
+    """Measured operation; ``make(n)`` prepares n rows and returns the function that is timed."""
 
     what: str
     make: Callable[[int], Callable[[], object]]
 
 
 def table(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and a target with noise that depends on them."""
+    """Return features, and a target with noise that depends on the features."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, N_FEATURES))
     return X, X @ np.arange(1.0, N_FEATURES + 1) + np.exp(0.3 * X[:, 0]) * rng.standard_normal(n)
 
 
 def forecast(n: int) -> tuple[np.ndarray, Normal]:
-    """Return targets and normal forecasts, a little too narrow."""
+    """Return targets, and normal forecasts that are slightly too narrow."""
     rng = np.random.default_rng(1)
     loc, scale = rng.standard_normal(n), rng.uniform(0.5, 2, n)
     return loc + 1.2 * scale * rng.standard_normal(n), Normal(loc, scale)
@@ -265,7 +265,7 @@ def resampling_lines() -> Iterator[Line]:
 
 
 NO_ROWS = {"MetricAgreementDisplay"}
-"""Displays whose input is a table of metrics, which does not depend on the number of rows."""
+"""Displays of a table of metrics, whose size does not depend on the number of rows."""
 
 
 def drawn(name: str, n: int) -> Any:
@@ -350,7 +350,9 @@ def peak(call: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="?", default="", help="only lines that contain this")
+    parser.add_argument(
+        "part", nargs="?", default="", help="run only operations whose name contains this text"
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     chosen = parser.parse_args()
     mpl.use("Agg")

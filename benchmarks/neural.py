@@ -1,18 +1,18 @@
 """Compare ensembles of networks of skuq with loops of skorch nets and of plain torch: `make bench`.
 
-The setting is 2000 rows, 8 features, two hidden layers of 64, the Gaussian likelihood, Adam, batches of 32,
-50 epochs, one thread. The estimator of skuq includes standardization, bootstrap rows and clipping; the loops
-do not. Early stopping and calibration are off. The time of a loop is the time of one network times the number
-of members. Times are process times, which depend less on other processes than the clock. They are the best of
-several rounds, in which all sides alternate.
+The comparison uses 2000 rows, 8 features, two hidden layers of 64 units, the normal likelihood, Adam, batches
+of 32 rows, 50 epochs and one thread. The estimator of skuq also standardizes, draws bootstrap rows and clips
+gradients; the loops do not. Early stopping and calibration are off. The time of a loop is the time of one
+network times the number of members. Times are processor times, which depend less on other processes than
+clock times. Each time is the best of several rounds, in which all sides alternate.
 
-The table also has the batched loop in plain torch, the share of time that skorch and the estimator add, and
-the lower limit: the time of the matrix products alone, which every training needs.
+The table also contains a loop in plain torch that trains all members in one batch, and the share of time that
+skorch and the estimator add. The lower limit is the time of the matrix products, which each training needs.
 
-The last lines are the case study of Chung et al. (2021): four losses by five seeds, three layers of 64, 200
-rows in one batch, 2000 epochs, and the weights of the best epoch on 100 further rows. The loop of skorch nets
-uses the same losses. It keeps the best weights in two ways: by skorch's Checkpoint, which writes files, and
-by its EarlyStopping with infinite patience.
+The last lines are the case study of Chung et al. (2021): four losses with five seeds each, three layers of 64
+units, 200 rows in one batch, 2000 epochs, and the weights of the epoch that is best on 100 other rows. The
+loop of skorch nets uses the same losses. It keeps the best weights in two ways: by skorch's Checkpoint, which
+writes files, and by skorch's EarlyStopping with infinite patience.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOSSES, CASE_SIZES = ("nll", "crps", "check", "interval"), (1, 64, 64, 64, 2)
 
 
 class GaussianNLL(nn.Module):
-    """Gaussian likelihood in plain torch."""
+    """Normal likelihood in plain torch."""
 
     def forward(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Return the mean negative log-likelihood."""
@@ -79,7 +79,7 @@ def skorch_net() -> None:
 
 
 def torch_loop() -> None:
-    """Train one network by the shortest loop."""
+    """Train one network by the shortest loop in torch."""
     X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
     net, loss = network(), GaussianNLL()
     optimiser = torch.optim.Adam(net.parameters(), lr=LR)
@@ -110,7 +110,7 @@ def shipped(n_members: int) -> None:
 
 
 def bare_batched(n_members: int) -> None:
-    """Train stacked weights by the shortest loop, without clipping and bootstrap."""
+    """Train stacked weights by the shortest loop, without clipping and without bootstrap rows."""
     X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
     weights = [torch.randn(n_members, b, a).mul_(a**-0.5).requires_grad_() for a, b in pairwise(SIZES)]
     biases = [torch.zeros(n_members, b, 1, requires_grad=True) for b in SIZES[1:]]
@@ -134,7 +134,7 @@ def products(
     sizes: tuple[int, ...] = SIZES,
     batch: int = BATCH,
 ) -> None:
-    """Run the matrix products of training: forward, and backward to weights and hidden layers."""
+    """Compute the matrix products of a training: outputs, and gradients for weights and hidden units."""
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
     for _ in range(n_steps):
@@ -146,7 +146,7 @@ def products(
 
 
 def chung_2021(epochs: int) -> None:
-    """Train four losses by five seeds on 200 rows jointly, with full batches, scored every second epoch."""
+    """Train four losses with five seeds each in one stack, with full batches and scores of epochs."""
     X, y = data(300, 1)
     networks = []
     for loss in LOSSES:
@@ -195,7 +195,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the best time of each side, measured alternately."""
+    """Return the best time of each side, measured in alternating calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
@@ -204,14 +204,13 @@ def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float
 
 
 def main() -> None:
-    """Print one table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    shipped(2)  # Imports and preparation are not measured.
+    shipped(2)  # Imports and other preparations are not measured.
     print(
         f"{'members':>8}{'skuq s':>9}{'skorch s':>10}{'torch s':>9}{'batched s':>11}{'products s':>12}",
         end="",
@@ -238,7 +237,7 @@ def main() -> None:
 
 
 def case_study(epochs: int, rounds: int) -> None:
-    """Print the times of the twenty networks of the case study; loops run one seed, times five."""
+    """Print the times of the twenty networks of the case study; loops run one of five seeds."""
     checkpoint = Checkpoint(dirname=tempfile.mkdtemp(), load_best=True)
     patient = EarlyStopping(patience=epochs, load_best=True)
     times = best(

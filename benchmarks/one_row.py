@@ -1,9 +1,9 @@
-"""CPU time of a prediction for one row and for 1000 rows relative to the wrapped model; size of the pickles.
+"""Processor time of predictions for one and for 1000 rows, relative to the wrapped model; size of pickles.
 
-Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. Model and base are timed
-alternately on the same rows. Each time is the median. ``ratio`` is the time of the model divided by the time
-of its base. The base of a pool is the base of its slowest member. The time of the moments excludes the
-prediction of the distribution.
+Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. The model and its base are
+timed in alternating calls on the same rows. Each time is a median. ``ratio`` is the time of the model divided
+by the time of its base. The base of a pool is the base of its slowest member. The time of the moments does
+not include the prediction of the distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALLS = 200
 
 @dataclass(frozen=True)
 class Case:
-    """Model and the fitted point regressor with which it is compared."""
+    """Model, and the fitted point regressor with which it is compared."""
 
     what: str
     model: Any
@@ -42,7 +42,7 @@ class Case:
 
 
 def table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and a target whose noise depends on two of them, smoothly and by a step."""
+    """Return features, and a target whose noise depends on two of them: smoothly, and by a step."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, N_FEATURES))
     scale = np.exp(0.5 * X[:, 0]) * np.where(X[:, 1] > 0, 3.0, 1.0)
@@ -69,7 +69,7 @@ def cases() -> Iterator[Case]:
 
 
 def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]:
-    """Return the timed operations: functions that prepare rows and return one call."""
+    """Return the timed operations: functions that prepare rows and return the call that is timed."""
     return {
         "predict": lambda X: lambda: model.predict(X),
         "interval": lambda X: lambda: model.predict_interval(X),
@@ -78,7 +78,7 @@ def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Return the CPU time of one call, which depends less on other processes than the clock."""
+    """Return the processor time of one call, which depends less on other processes than the clock time."""
     start = time.process_time()
     function()
     return time.process_time() - start
@@ -87,7 +87,7 @@ def seconds(function: Callable[[], object]) -> float:
 def measure(
     model: Callable[[], object], base: Callable[[], object], seconds_per_case: float = 3.0
 ) -> tuple[float, float]:
-    """Return the median times of both, measured alternately."""
+    """Return the median times of the model and of its base, measured in alternating calls."""
     once = seconds(model) + seconds(base)
     n_calls = int(np.clip(seconds_per_case / once, 3, CALLS))
     times = [(seconds(model), seconds(base)) for _ in range(n_calls)]
@@ -96,7 +96,7 @@ def measure(
 
 
 def moment_seconds(model: Any, X: np.ndarray) -> float:
-    """Return the median time of mean and standard deviation of new distributions."""
+    """Return the median time of the mean and the standard deviation of new distributions."""
     times = []
     for _ in range(20):
         dist = model.predict_dist(X)
@@ -105,9 +105,8 @@ def moment_seconds(model: Any, X: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="?", default="", help="part of the names of the cases to run")
+    parser.add_argument("part", nargs="?", default="", help="run only cases whose name contains this text")
     part = parser.parse_args().part
     X_train, y_train = table(N_TRAIN, 0)
     heads = "".join(f"{f'{n} rows, ms':>15}{'base':>9}{'ratio':>8}" for n in ROWS)

@@ -1,15 +1,15 @@
 """Compare skuq with published results, on the rows and splits of the publications.
 
-Run as `python benchmarks/published.py` for 5 of the published splits of EasyUQ's nine sets, and for six sets
-of Izbicki and Rodrigues (2026). ``--full`` uses all 20 splits of EasyUQ. Each result is appended to
-``published.csv`` immediately, and results in the file are not computed again, so a run can be stopped and
-continued. Delete results of an earlier version of skuq first. ``--summary`` prints the tables without a run.
-The documentation has the same tables. Without the folder in ``SKUQ_DATA``, the data are downloaded.
+`python benchmarks/published.py` runs 5 of the published splits of EasyUQ's nine data sets, and six data sets
+of Izbicki and Rodrigues (2026). ``--full`` runs all 20 splits of EasyUQ. Each result is appended to
+``published.csv``. Results in the file are not computed again, so you can stop the script and continue later.
+Delete results of an earlier version of skuq first. ``--summary`` only prints the tables; the documentation
+contains the same tables. Without the folder in ``SKUQ_DATA``, the data are downloaded.
 
-``published_reference.csv`` has the published results: the CRPS of each split from the repository of EasyUQ
-(evwalz/easyuq, commits 52c6b34 and f495aab), and the scores of one split from the repository of Izbicki and
-Rodrigues (rizbicki/tabDensityComparisons, commit 956a2b7, before their recalibration). "best GLM" is the best
-of their twelve linear families.
+``published_reference.csv`` contains the published results. These are the CRPS of each split from the
+repository of EasyUQ (evwalz/easyuq, commits 52c6b34 and f495aab), and the scores of one split, before
+recalibration, from the repository of Izbicki and Rodrigues (rizbicki/tabDensityComparisons, commit 956a2b7).
+"best GLM" is the best of their twelve linear families.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ RESULTS = Path(__file__).with_suffix(".csv")
 REFERENCE = Path(__file__).with_name("published_reference.csv")
 KEYS = ["table", "set", "n", "split", "model"]
 POOL = "pool"
-"""The model that the tables compare with the published ones."""
+"""Model that the tables compare with the published results."""
 
 EASYUQ = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 SPLITS, ALL_SPLITS = 5, 20
-"""Splits of EasyUQ without and with ``--full``; protein has 5."""
+"""Numbers of splits of EasyUQ without and with ``--full``; the protein data have only 5."""
 
 FOUNDATION_MODELS = ("TabPFN-2.5", "RealTabPFN-2.5", "TabICLv2")
 SIZES = (500, 1000, 5000)
 SEED_OF_ROWS, TEST_SHARE = 42, 0.25
 GRID_POINTS, GRID_MARGIN = 200, 0.05
-"""Grid of the published CRPS, over the range of the training targets and this share of the range."""
+"""Grid of the published CRPS: number of points, and margin relative to the range of the training targets."""
 
 
 class Case(NamedTuple):
-    """Rows of a publication: the table, the set, the number of rows, and the split."""
+    """Rows of a publication: the table, the data set, the number of rows and the split."""
 
     table: str
     set: str
@@ -64,7 +64,7 @@ class Case(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Features and target of training rows and test rows."""
+    """Features and targets of the training rows and the test rows."""
 
     X: pd.DataFrame
     y: np.ndarray
@@ -82,7 +82,7 @@ def white_wine() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def grid_stability() -> tuple[pd.DataFrame, pd.Series]:
-    """Return grid stability without the class, which is the sign of the target."""
+    """Return the grid stability data without the class, which is the sign of the target."""
     X, y = fetch_uci("grid_stability", return_X_y=True)
     return X.drop(columns="stabf"), y
 
@@ -98,7 +98,7 @@ FOUNDATION: dict[str, Callable[..., Any]] = {
 
 
 def easyuq_rows(case: Case) -> Rows:
-    """Return a published split of a set, without preprocessing."""
+    """Return a published split of a data set, without preprocessing."""
     data = fetch_gal(case.set)
     train, test = data.splits[case.split]
     X, y = data.data, data.target.to_numpy()
@@ -120,7 +120,7 @@ ROWS = {"easyuq": easyuq_rows, "foundation": foundation_rows}
 
 @cache
 def published() -> pd.DataFrame:
-    """Return the published results, with one row per table, set, number of rows, split and method."""
+    """Return the published results: one row per table, data set, number of rows, split and method."""
     return pd.read_csv(REFERENCE)
 
 
@@ -136,7 +136,7 @@ def cases() -> list[Case]:
 
 
 def selected(tables: list[str], sets: list[str], sizes: list[int], n_splits: int) -> list[Case]:
-    """Return the cases of tables and sets, with these sizes of foundation and splits of EasyUQ."""
+    """Return the cases of some tables and data sets, for some numbers of rows and some splits."""
     return [
         case
         for case in cases()
@@ -152,7 +152,7 @@ def models() -> dict[str, Any]:
 
 
 def nll(y: np.ndarray, dist: Distribution) -> float:
-    """Return the NLL, NaN without a density."""
+    """Return the NLL, or NaN if there is no density."""
     try:
         return nll_loss(y, dist)
     except NoDensityError:
@@ -160,7 +160,7 @@ def nll(y: np.ndarray, dist: Distribution) -> float:
 
 
 def grid_crps(y: np.ndarray, dist: Distribution, y_train: np.ndarray) -> float:
-    """Return the CRPS by the published rule: trapezoids on a grid, conditional on the range of the grid."""
+    """Return the CRPS as published: the trapezoidal rule on a grid, conditional on the range of the grid."""
     margin = GRID_MARGIN * np.ptp(y_train)
     grid = np.linspace(y_train.min() - margin, y_train.max() + margin, GRID_POINTS)
     cdf = np.column_stack([dist.cdf(point) for point in grid])
@@ -188,7 +188,7 @@ def scores(rows: Rows, dist: Distribution) -> dict[str, float]:
 
 
 def evaluate(case: Case, name: str) -> dict[str, Any]:
-    """Return the result of one model on the rows of one case, with the seconds of the processor."""
+    """Return the result of one model on the rows of one case, with the processor seconds."""
     rows = ROWS[case.table](case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -204,7 +204,7 @@ def evaluate(case: Case, name: str) -> dict[str, Any]:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the results in a file, none if there is no file."""
+    """Return the results in a file, or no results if the file does not exist."""
     return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=[*KEYS, "crps"])
 
 
@@ -215,7 +215,7 @@ def missing(chosen: list[Case], names: list[str], path: Path) -> list[tuple[Case
 
 
 def run(todo: list[tuple[Case, str]], path: Path, jobs: int) -> Iterator[dict[str, Any]]:
-    """Compute results, append each to the file immediately, and yield it."""
+    """Compute results; append each of them to the file, and yield it."""
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
     for result in parallel(delayed(evaluate)(case, name) for case, name in todo):
         row = pd.DataFrame([result])
@@ -235,14 +235,14 @@ def paired_ratio(ours: pd.Series, theirs: pd.Series) -> tuple[float, float]:
 
 
 def geometric_mean(ratios: pd.Series) -> tuple[float, float]:
-    """Return the geometric mean over sets, and its standard error."""
+    """Return the geometric mean over data sets, and its standard error."""
     logs = np.log(ratios)
     mean = np.exp(logs.mean())
     return mean, mean * logs.std() / np.sqrt(len(logs))
 
 
 def with_means(table: pd.DataFrame, ratios: tuple[str, ...], by: str | None = None) -> pd.DataFrame:
-    """Append geometric means over all sets and over the sets without naval, for each value of a column."""
+    """Append geometric means over data sets, with and without naval, for each value of a column."""
     rows = []
     for key, part in [(None, table)] if by is None else table.groupby(by):
         for label, kept in (("all sets", part), ("without naval", part[part["set"] != "naval"])):
@@ -254,7 +254,7 @@ def with_means(table: pd.DataFrame, ratios: tuple[str, ...], by: str | None = No
 
 
 def easyuq_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the published CRPS and the CRPS of the pool on the sets of EasyUQ, over the same splits."""
+    """Return the published CRPS and the CRPS of the pool for the data sets of EasyUQ, on the same splits."""
     rows = []
     for name in EASYUQ:
         ours = results[(results["table"] == "easyuq") & (results["set"] == name)]
@@ -275,7 +275,7 @@ def easyuq_table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def foundation_row(name: str, n: int, pool: pd.DataFrame) -> dict[str, Any]:
-    """Return the published scores and the scores of the pool for one set and number of rows."""
+    """Return the published scores and the scores of the pool for one data set and number of rows."""
     theirs = published().query("table == 'foundation' and set == @name and n == @n").set_index("method")
     crps = theirs["crps"]
     other = crps.drop(list(FOUNDATION_MODELS)).idxmin()
@@ -311,7 +311,7 @@ def foundation_table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def members_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the CRPS of each model, and the time of the pool in seconds and in milliseconds per row."""
+    """Return the CRPS of each model, and the times of the pool: fit in seconds, prediction in ms per row."""
     names = sorted(results["model"].unique(), key=lambda name: (name != POOL, name))
     rows = []
     for table, name, n in dict.fromkeys(case[:3] for case in cases()):
@@ -338,7 +338,7 @@ DECIMALS = {
 
 
 def cell(value: Any, column: str) -> str:
-    """Return a number with three significant digits, or the decimals of its column."""
+    """Return a number with three significant digits, or with the number of decimals of its column."""
     if isinstance(value, str) or pd.isna(value):
         return value if isinstance(value, str) else ""
     if column in COUNTS:
@@ -347,7 +347,7 @@ def cell(value: Any, column: str) -> str:
 
 
 def texts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of a table as texts."""
+    """Return the cells of a table as strings."""
     return pd.DataFrame({name: [cell(value, name) for value in table[name]] for name in table})
 
 
@@ -356,17 +356,22 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names, sets = list(models()), dict.fromkeys(case.set for case in cases())
-    parser.add_argument("--full", action="store_true", help="all published splits of EasyUQ")
+    parser.add_argument("--full", action="store_true", help="run all published splits of EasyUQ")
     parser.add_argument("--splits", type=int, help=f"number of splits of EasyUQ, {SPLITS} by default")
     parser.add_argument("--tables", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--sets", nargs="+", choices=sets, default=list(sets))
     parser.add_argument(
-        "--sizes", nargs="+", type=int, choices=SIZES, default=list(SIZES), help="of foundation"
+        "--sizes",
+        nargs="+",
+        type=int,
+        choices=SIZES,
+        default=list(SIZES),
+        help="numbers of rows of Izbicki and Rodrigues",
     )
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--jobs", type=int, default=1, help="number of results computed at the same time")
     parser.add_argument("--output", type=Path, default=RESULTS, help="file of the results")
-    parser.add_argument("--summary", action="store_true", help="print the tables without a run")
+    parser.add_argument("--summary", action="store_true", help="only print the tables")
     chosen = parser.parse_args(arguments)
     n_splits = chosen.splits or (ALL_SPLITS if chosen.full else SPLITS)
     todo = missing(selected(chosen.tables, chosen.sets, chosen.sizes, n_splits), chosen.models, chosen.output)

@@ -1,12 +1,12 @@
-"""Compare skuq with other packages on 21 real data sets: CRPS, interval score, coverage, fits, time.
+"""Compare skuq with other packages on 21 real data sets: CRPS, interval score, coverage, fits and time.
 
-Run as `python benchmarks/real_data.py` for 2 splits of each set and at most 1500 training rows. ``--full``
-uses 5 splits and at most 7000 rows, ``--rows`` another number of rows. Each result is written to a file
-immediately, and results in the file are not computed again, so a run can be stopped and continued. Data are
-read from the folder in ``SKUQ_DATA``.
+`python benchmarks/real_data.py` runs 2 splits of each data set with at most 1500 training rows. ``--full``
+runs 5 splits with at most 7000 training rows, and ``--rows`` sets another number. Each result is appended to
+a file. Results in the file are not computed again, so you can stop the script and continue later. The data
+are read from the folder in ``SKUQ_DATA``.
 
-The settings of skuq were developed on the sets of ``--sets development``. The sets of ``--sets confirmation``
-were not used for development. Methods of packages that are not installed are omitted.
+skuq was developed on the data sets of ``--sets development``. The data sets of ``--sets confirmation`` were
+not used for development. Methods of packages that are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CONFIRMATION = (
     "paper001/nhanes_age",
     "paper001/parkinsons_telemonitoring",
     "paper001/steel_industry",
-    "paper001/superconductivity_500",  # a subsample of 500 rows
+    "paper001/superconductivity_500",  # 500 random rows
     "paper001/wine_quality",
     "gal/gal_naval",
     "gal/gal_yacht",
@@ -62,10 +62,10 @@ CONFIRMATION = (
 SETS = {"all": DEVELOPMENT + CONFIRMATION, "development": DEVELOPMENT, "confirmation": CONFIRMATION}
 COVERAGE = 0.9
 TRAINING_SHARE = 0.7
-"""Largest share of a set's rows that is trained on."""
+"""Largest share of the rows of a data set that are training rows."""
 MOST_TEST_ROWS = 3000
 BAND = 0.99
-"""Probability of the band of coverages that a calibrated method stays within."""
+"""Probability with which the coverage of a calibrated method is in the band."""
 
 
 class Forecast(NamedTuple):
@@ -76,20 +76,20 @@ class Forecast(NamedTuple):
 
 
 class Method(NamedTuple):
-    """Name of a method, required package, and function that fits and forecasts."""
+    """Name of a method, package that it needs, and function that fits it and forecasts."""
 
     name: str
     package: str
     forecast: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Forecast]
     base: type | None = None
-    """The class whose calls of ``fit`` are counted, where the method wraps a model."""
+    """Class whose calls of ``fit`` are counted, if the method wraps a model."""
 
 
 # ------------------------------------------------------------------------------------------------- methods
 
 
 def by_distribution(make: Callable[[int], Any]) -> Callable[..., Forecast]:
-    """Return the forecast of an estimator from which `predict_dist` gives a distribution."""
+    """Return a function that fits an estimator and forecasts by `predict_dist`."""
 
     def forecast(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
         dist = predict_dist(make(seed).fit(X, y), X_test)
@@ -99,7 +99,7 @@ def by_distribution(make: Callable[[int], Any]) -> Callable[..., Forecast]:
 
 
 class Boosting(HistGradientBoostingRegressor):
-    """Wrapped model; its own class, so that boosting inside a method is not counted."""
+    """Wrapped model; a separate class, so that other boosting models inside a method are not counted."""
 
 
 def boosting(seed: int, **params: Any) -> Any:
@@ -121,7 +121,7 @@ def pool(seed: int, **params: Any) -> Any:
 
 
 def default_member(name: str) -> Callable[[int], Any]:
-    """Return a function of the seed that gives a member of the default pool."""
+    """Return a function from a seed to a member of the default pool."""
     return lambda seed: dict(default_estimators(seed))[name]
 
 
@@ -164,13 +164,13 @@ def mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Foreca
 
 
 def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
-    """Return conformal predictive distributions, with scales from the residuals of neighbors."""
+    """Return conformal predictive distributions, with scales from the residuals of nearest neighbors."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
 
     order = np.random.RandomState(seed).permutation(len(y))
     proper, calibration = order[len(y) // 4 :], order[: len(y) // 4]
-    model = WrapRegressor(boosting(seed))  # its methods return nothing
+    model = WrapRegressor(boosting(seed))  # the methods of this class return None
     model.fit(X[proper], y[proper])
     residuals = y[calibration] - model.predict(X[calibration])
     difficulty = DifficultyEstimator()
@@ -260,7 +260,7 @@ METHODS = (
 
 @contextmanager
 def counted_fits(base: type | None, n: int) -> Iterator[list[float]]:
-    """Collect the share of the n training rows in each call of the class's ``fit``."""
+    """Record, for each call of ``fit`` of the class, the number of rows divided by n."""
     shares: list[float] = []
     if base is None:
         yield shares
@@ -279,7 +279,7 @@ def counted_fits(base: type | None, n: int) -> Iterator[list[float]]:
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return features, categories as integers, and the target of a set."""
+    """Return the features of a data set, with integers for categories, and the target."""
     folder = Path(os.environ["SKUQ_DATA"])
     description = json.loads((folder / f"{name}.json").read_text())
     data = pd.read_csv(folder / f"{name}.csv.gz").dropna()
@@ -292,7 +292,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return X and y of training rows and X and y of test rows, in random order."""
+    """Return X and y of the training rows, and X and y of the test rows, in random order."""
     X, y = load(name)
     order = np.random.RandomState(seed).permutation(len(y))
     n = min(most, int(TRAINING_SHARE * len(y)))
@@ -304,7 +304,7 @@ def split(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
-    """Return the result of one method on one split of one set."""
+    """Return the result of one method on one split of a data set."""
     X, y, X_test, y_test = split(name, seed, most)
     start = time.process_time()
     with counted_fits(method.base, len(y)) as shares, warnings.catch_warnings():
@@ -331,11 +331,9 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 
 
 def outside_of_the_band(results: pd.DataFrame) -> int:
-    """Return -1 or 1 if the covered rows of all splits of a set are too few or too many, else 0.
-
-    The number of m test rows that a split conformal interval of n calibration rows covers is beta-binomial.
-    Splits are treated as independent, with as many calibration rows as training rows.
-    """
+    """Return -1 or 1 if the coverage of a data set is outside the band, below or above, else 0."""
+    # The number of m test rows that a split conformal interval with n calibration rows covers has a
+    # beta-binomial distribution. The splits are treated as independent, and n is the number of training rows.
     law = np.ones(1)
     for n, m in zip(results["n_train"], results["n_test"], strict=True):
         k = COVERAGE * (n + 1)
@@ -348,13 +346,13 @@ def outside_of_the_band(results: pd.DataFrame) -> int:
 
 
 def reference(results: pd.DataFrame) -> str:
-    """Return the first of `METHODS` with results and a CRPS, for every order of computation."""
+    """Return the first of `METHODS` that has results with a CRPS, independent of the order of the results."""
     with_crps = set(results.loc[results["crps"].notna(), "method"])
     return next(method.name for method in METHODS if method.name in with_crps)
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method; scores are geometric means of ratios to the reference."""
+    """Return one row per method; scores are geometric means of the ratios to the reference."""
     first = reference(results)
     by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
     rows = []
@@ -397,10 +395,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="5 splits and 7000 training rows")
+    parser.add_argument("--full", action="store_true", help="run 5 splits with at most 7000 training rows")
     parser.add_argument("--sets", choices=SETS, default="all")
-    parser.add_argument("--rows", type=int, help="another number of training rows at most")
-    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    parser.add_argument("--rows", type=int, help="largest number of training rows")
+    parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     parser.add_argument("--results", type=Path, default=Path("real_data.jsonl"))
     chosen = parser.parse_args()
     splits, rows = (5, 7000) if chosen.full else (2, 1500)

@@ -1,14 +1,14 @@
-"""Compare skuq with RealMLP and TabM on real data: CRPS, coverage and time at 20 quantiles.
+"""Compare skuq with RealMLP and TabM on real data: CRPS, coverage and time, at 20 quantiles.
 
-Run as `make bench-tables`, which creates an environment with pytabkit, for 1 split of each set and at most
-1500 training rows. Data, splits and the options ``--sets``, ``--rows`` and ``--methods`` are the same as in
-`real_data.py`. ``--results`` is a file with results that are not computed again.
+`make bench-tables` creates an environment with pytabkit, and runs 1 split of each data set with at most 1500
+training rows. The data, the splits and the options ``--sets``, ``--rows`` and ``--methods`` are the same as
+in `real_data.py`. ``--results`` is a file with results, which are not computed again.
 
 Each method predicts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball
 loss. The coverage is the coverage of the interval between the outer two quantiles, nominally 95 %. RealMLP
-and TabM have the tuned defaults of pytabkit. They are trained by the pinball loss, with a fifth of the rows
-held out. RealMLP is also evaluated with one network for each of five folds, whose quantiles are averaged.
-TabM is an ensemble of 32.
+and TabM have the tuned defaults of pytabkit. They are trained by the pinball loss, and a fifth of the rows is
+held out. RealMLP is also run with five folds: the quantiles of five networks are averaged. TabM is an
+ensemble of 32 networks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOSS = "multi_pinball(" + ",".join(f"{level:g}" for level in LEVELS) + ")"
 
 
 class Method(NamedTuple):
-    """Name of a method, required package, and function that returns quantiles of shape (n, 20)."""
+    """Name of a method, package that it needs, and function that returns quantiles of shape (n, 20)."""
 
     name: str
     package: str
@@ -43,7 +43,7 @@ class Method(NamedTuple):
 
 
 def by_distribution(make: Callable[[int], Any]) -> Callable[..., np.ndarray]:
-    """Return the quantiles of an estimator from which `predict_dist` gives a distribution."""
+    """Return a function that fits an estimator and returns quantiles by `predict_dist`."""
 
     def quantiles(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
         return predict_dist(make(seed).fit(X, y), X_test).quantile(LEVELS)
@@ -52,7 +52,7 @@ def by_distribution(make: Callable[[int], Any]) -> Callable[..., np.ndarray]:
 
 
 def by_pinball_loss(name: str, folds: int) -> Callable[..., np.ndarray]:
-    """Return the quantiles of a regressor of pytabkit that is trained and stopped by the pinball loss."""
+    """Return a function that fits a regressor of pytabkit by the pinball loss and returns quantiles."""
 
     def quantiles(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
         import pytabkit
@@ -75,7 +75,7 @@ METHODS = (
 
 
 def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
-    """Return the result of one method on one split of one set."""
+    """Return the result of one method on one split of a data set."""
     X, y, X_test, y_test = split(name, seed, most)
     start = time.process_time()
     with warnings.catch_warnings():
@@ -94,11 +94,9 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the CRPS relative to the first of `METHODS` with results, and means of all columns.
-
-    Ratios and means are over the splits that the method and the first method have in common. The last row has
-    their number.
-    """
+    """Return the CRPS relative to the first of `METHODS` with results, and the means of all columns."""
+    # Ratios and means are over the splits for which both the method and the first method have results. The
+    # last row is the number of these splits.
     order = {method.name: number for number, method in enumerate(METHODS)}
     names = sorted(results["method"].unique(), key=lambda name: order.get(name, len(order)))
     columns = {
@@ -119,9 +117,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", choices=SETS, default="all")
-    parser.add_argument("--rows", type=int, default=1500, help="training rows at most")
+    parser.add_argument("--rows", type=int, default=1500, help="largest number of training rows")
     parser.add_argument("--splits", type=int, default=1)
-    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     parser.add_argument("--results", type=Path, default=Path("real_data_tables.jsonl"))
     chosen = parser.parse_args()
     methods = [
@@ -130,7 +128,7 @@ def main() -> None:
         if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
     ]
     if not methods:
-        parser.error(f"--methods: no installed method has {chosen.methods!r} in its name.")
+        parser.error(f"--methods: the name of no installed method contains {chosen.methods!r}.")
     results = read(chosen.results, chosen.rows)
     there = {(result["method"], result["set"], result["seed"]) for result in results}
     for name in SETS[chosen.sets]:

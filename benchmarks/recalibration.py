@@ -1,8 +1,8 @@
-"""Compare the Gaussian process recalibrators with netcal, by ratios.
+"""Compare the Gaussian process recalibrators with netcal, by ratios of times.
 
-netcal needs minutes for each line. ``--quick`` runs a part of its epochs and rows, to which its time is
-proportional, and scales the time up; ~ marks scaled times. Each side has one thread. The last columns are the
-mean negative log-likelihood on 20 000 new rows minus the value of the true distribution.
+netcal needs minutes for each line of the table. With ``--quick``, netcal runs a part of its epochs and rows,
+and its time is scaled up in proportion; ~ marks scaled times. Each side uses one thread. The last columns are
+the mean negative log-likelihood on 20 000 new rows, minus the value for the true distribution.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from skuq.distributions import Normal
 from skuq.recalibration import GPBetaRecalibrator, GPCauchyRecalibrator, GPNormalRecalibrator
 
 LEVELS = np.arange(1, 10) / 10
-EPOCHS = 200  # netcal's default
+EPOCHS = 200  # the default of netcal
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Predictions, targets, and the true distribution; netcal needs y in units near 1."""
+    """Predictions, targets and the true distribution; netcal needs targets of the order of 1."""
 
     dist: Normal
     y: np.ndarray
@@ -36,12 +36,12 @@ class Sample:
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation in the format of netcal."""
+        """Mean and standard deviation, in the format of netcal."""
         return self.dist.loc, self.dist.scale
 
 
 def draw(n: int, seed: int) -> Sample:
-    """Return n rows whose true spread increases with |mean|, and almost constant predictions of it."""
+    """Return n rows whose true spread increases with |mean|, and nearly constant predictions of it."""
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=n)
     truth = Normal(loc, 0.3 + 0.5 * np.abs(loc))
@@ -50,7 +50,7 @@ def draw(n: int, seed: int) -> Sample:
 
 
 def timed(function: Callable[[], object], rounds: int = 1) -> tuple[float, object]:
-    """Return the best time of some calls, and the result of the last."""
+    """Return the best time of some calls, and the result of the last call."""
     best = np.inf
     for _ in range(rounds):
         start = time.perf_counter()
@@ -60,7 +60,7 @@ def timed(function: Callable[[], object], rounds: int = 1) -> tuple[float, objec
 
 
 def quietly(function: Callable[[], object]) -> Callable[[], object]:
-    """Return the function without progress bars and warnings."""
+    """Return the function without progress bars and without warnings."""
 
     def run() -> object:
         with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
@@ -101,7 +101,7 @@ def compare_normal(n: int, new: Sample, quick: bool) -> None:
 
 
 def compare_beta(n: int, new: Sample, quick: bool) -> None:
-    """Fit with default settings, then transform and give quantiles at nine levels."""
+    """Fit with default settings, then transform and compute quantiles at nine levels."""
     import torch
     from netcal.regression import GPBeta
 
@@ -139,7 +139,7 @@ def compare_beta(n: int, new: Sample, quick: bool) -> None:
 
 
 def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
-    """Print the time by number of rows, with all rows and with batches."""
+    """Print the time for several numbers of rows, with all rows and with batches."""
     for n in sizes:
         sample = draw(n, 0)
         for recalibrator in (
@@ -157,9 +157,10 @@ def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
 
 
 def main() -> None:
-    """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="run a part of netcal's work and scale it up")
+    parser.add_argument(
+        "--quick", action="store_true", help="run a part of netcal's work, and scale its time up"
+    )
     quick = parser.parse_args().quick
     new = draw(20_000, 1)
     print(
@@ -174,7 +175,7 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
-        logging.disable(logging.INFO)  # of netcal's optimizer
+        logging.disable(logging.INFO)  # messages of netcal's optimizer
         compare_normal(10_000, new, quick)
         compare_beta(10_000, new, quick)
     compare_own((1_000, 10_000) if quick else (1_000, 10_000, 100_000), new)

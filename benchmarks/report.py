@@ -1,4 +1,4 @@
-"""Measure the report and bootstrap intervals by the number of rows, also of another version of skuq.
+"""Measure the time of the report and of bootstrap intervals, also for another version of skuq.
 
 Run as `python benchmarks/report.py [checkout]`. The checkout is the folder of another version, for example
 from `git worktree add`. Each line is then run with both versions, one after the other. ``--most 100000``
@@ -33,7 +33,7 @@ def normal(n: int) -> tuple[np.ndarray, Normal]:
 
 
 def default(n: int) -> tuple[np.ndarray, Distribution]:
-    """Return targets and the forecasts of the default around gradient boosting."""
+    """Return targets, and the forecasts of the default method around gradient boosting."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000 + n, 5))
     y = X @ np.arange(1.0, 6.0) + np.exp(0.3 * X[:, 0]) * rng.normal(size=2000 + n)
@@ -49,7 +49,7 @@ def seconds(what: str, n: int) -> float:
 
 
 def call(what: str, n: int) -> float:
-    """Return the time of one call, without the time to generate its rows."""
+    """Return the time of one call, without the time to generate the rows."""
     y, dist = default(n) if what == WHATS[1] else normal(n)
     start = time.perf_counter()
     if what == WHATS[2]:
@@ -60,7 +60,7 @@ def call(what: str, n: int) -> float:
 
 
 def seconds_elsewhere(what: str, n: int, checkout: str) -> float:
-    """Return the time of another version, in a separate process."""
+    """Return the time of another version of skuq, in a separate process."""
     command = [sys.executable, __file__, "--one", what, str(n)]
     environment = {**os.environ, "PYTHONPATH": checkout}
     run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -69,7 +69,7 @@ def seconds_elsewhere(what: str, n: int, checkout: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkout", nargs="?", help="folder of another version")
+    parser.add_argument("checkout", nargs="?", help="folder of another version of skuq")
     parser.add_argument("--most", type=int, default=ROWS[-1])
     parser.add_argument("--one", nargs=2, metavar=("WHAT", "ROWS"), help="print the seconds of one call")
     chosen = parser.parse_args()

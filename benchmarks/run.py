@@ -1,8 +1,8 @@
-"""Compare skuq with other packages or with plain numpy expressions, by ratios: `make bench`.
+"""Compare skuq with other packages or with plain numpy expressions, by ratios of times: `make bench`.
 
-Each line times both sides alternately on the same values, and uses the best of several rounds, so that other
-processes slow down both sides equally. A ratio below 1 means that skuq is faster. Packages that are not
-installed are omitted.
+Each line of the table times both sides in alternating calls on the same values. It uses the best of several
+rounds, because other processes then slow down both sides equally. A ratio below 1 means that skuq is faster.
+Packages that are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def measure(line: Line) -> tuple[float, float]:
-    """Return the best times of skuq and of the peer, measured alternately."""
-    first = seconds(line.skuq), seconds(line.peer)  # warms caches and sets the rounds
+    """Return the best times of skuq and of the peer, measured in alternating calls."""
+    first = seconds(line.skuq), seconds(line.peer)  # fills the caches; gives the number of rounds
     rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / sum(first))))
     times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
     return min(own for own, _ in times), min(peer for _, peer in times)
 
 
 def distribution_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
-    """Compare the primitives of Normal with the single pass over the rows that they require."""
+    """Compare the methods of Normal with one pass over the rows, which they need at least."""
     loc, scale, y, p = (
         rng.standard_normal(n),
         rng.uniform(0.5, 2, n),
@@ -96,7 +96,7 @@ def metric_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
         "mean_absolute_calibration_error",
         n,
         lambda: mean_absolute_calibration_error(y, dist),
-        "a pass a level",
+        "a pass per level",
         lambda: calibration_by_levels(y, loc, scale),
     )
     if importlib.util.find_spec("scoringrules") is None:
@@ -126,9 +126,8 @@ def metric_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
 
 
 def main() -> None:
-    """Print one table."""
     rng = np.random.default_rng(0)
-    print(f"{'what':34}{'rows':>9}  {'beside':18}{'skuq ms':>10}{'peer ms':>10}{'ratio':>8}")
+    print(f"{'what':34}{'rows':>9}  {'peer':18}{'skuq ms':>10}{'peer ms':>10}{'ratio':>8}")
     for n in (1_000, 1_000_000):
         for line in [*distribution_lines(n, rng), *metric_lines(n, rng)]:
             own, peer = measure(line)

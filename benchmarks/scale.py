@@ -1,11 +1,12 @@
-"""Measure time and memory of `MetricAccumulator`, with more rows than fit into memory.
+"""Measure time and memory of `MetricAccumulator` for more rows than fit into memory.
 
-Run as `python benchmarks/scale.py [--rows 1e8] [--dask-rows 2e7]`. Normal forecasts are generated block by
-block and discarded after the update. Times are processor times of the updates alone. They are compared with
-one pass of ``ndtr`` over the same rows, the minimal cost of a metric of probabilities. Memory is the peak of
-the process minus its memory before the first block. Quantile columns are updated twice: with all metrics, and
-with the metrics that need only their own levels. On dask, rows are generated in one worker and in two
-workers. The times of dask are clock times, after the workers have imported skuq.
+Run as `python benchmarks/scale.py [--rows 1e8] [--dask-rows 2e7]`. Normal forecasts are generated in blocks,
+and each block is discarded after its update. Times are processor times of the updates, without the
+generation. They are compared with one pass of ``ndtr`` over the same rows, which is the smallest cost of a
+metric that needs probabilities. Memory is the peak memory of the process minus its memory before the first
+block. Columns of quantiles are updated twice: with all metrics, and with the metrics that need only these
+levels. With dask, rows are generated in one worker and in two workers. The times of dask are clock times,
+after the workers have imported skuq.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ OWN = ("pinball", "mace", "rmsce", "picp", "mpiw", "interval_score")
 
 
 def part(seed: int, rows: int) -> np.ndarray:
-    """Return the rows of one block as an array of target, mean and standard deviation."""
+    """Return the rows of one block: an array of targets, means and standard deviations."""
     rng = np.random.default_rng(seed)
     loc, scale = rng.normal(size=rows), np.exp(0.5 * rng.normal(size=rows))
     return np.column_stack([loc + 1.1 * scale * rng.normal(size=rows), loc, scale])
 
 
 def blocks(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield target, mean and standard deviation of rows, too narrow by a tenth."""
+    """Yield targets, means and standard deviations; the standard deviations are too small by a tenth."""
     for seed, start in enumerate(range(0, rows, BLOCK)):
         y, loc, scale = part(seed, min(BLOCK, rows - start)).T.copy()
         yield y, loc, scale
@@ -61,9 +62,9 @@ def normal_forecasts(rows: int) -> None:
     result = accumulator.result()
     done = time.process_time() - start
     print(f"{len(result)} metrics and three curves of {accumulator.n_rows:.3g} normal forecasts")
-    print(f"  updates         {rows / update:12,.0f} rows a second, {update:8.1f} s")
-    print(f"  one ndtr pass   {rows / one_pass:12,.0f} rows a second, {one_pass:8.1f} s")
-    print(f"  memory          {peak() - before:12.1f} MB above the start")
+    print(f"  updates         {rows / update:12,.0f} rows per second, {update:8.1f} s")
+    print(f"  one ndtr pass   {rows / one_pass:12,.0f} rows per second, {one_pass:8.1f} s")
+    print(f"  memory          {peak() - before:12.1f} MB more than at the start")
     print(f"  state           {len(pickle.dumps(accumulator)) / 1e6:12.2f} MB")
     print(f"  result          {1e3 * done:12.1f} ms")
     few = ", ".join(f"{name} {result[name]:.4f}" for name in ("crps", "mace", "ence", "auucc"))
@@ -86,11 +87,13 @@ def quantile_columns(rows: int) -> None:
     print(f"{rows:.3g} rows of {LEVELS.size} quantile columns")
     own = spent["six, at their own"]
     for name, seconds in spent.items():
-        print(f"  {name:18}{rows / seconds:10,.0f} rows a second, {seconds / own:6.1f} times the own levels")
+        print(
+            f"  {name:18}{rows / seconds:10,.0f} rows per second, {seconds / own:6.1f} times the own levels"
+        )
 
 
 def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
-    """Return the rows per second of a number of workers with these environment variables."""
+    """Return the rows per second for a number of workers with these environment variables."""
     import dask
     from dask import delayed
     from distributed import Client, LocalCluster
@@ -100,7 +103,7 @@ def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
     dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster):
-        for n in (workers * BLOCK, rows):  # The first call imports skuq in the workers.
+        for n in (workers * BLOCK, rows):  # In the first call, the workers import skuq.
             start = time.perf_counter()
             parts = [delayed(part)(seed, BLOCK) for seed in range(max(n // BLOCK, 1))]
             total = accumulate(MetricAccumulator(), parts, 0, (1, 2)).compute()
@@ -110,7 +113,8 @@ def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
 
 def dask_workers(rows: int) -> None:
     one_thread = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
-    # With the variable of dask, every temporary array is returned to the system at once.
+    # With this variable, the memory of temporary arrays is returned to the system immediately (dask's
+    # default).
     trimming = {**one_thread, "MALLOC_TRIM_THRESHOLD_": 65536}
     print(f"{rows:.3g} rows on dask, all metrics and curves")
     one, two = (rate_on_dask(rows, workers, one_thread) for workers in (1, 2))
@@ -120,14 +124,16 @@ def dask_workers(rows: int) -> None:
         "2 workers": two,
         "1 worker, MALLOC_TRIM_THRESHOLD_": trimmed,
     }.items():
-        print(f"  {what:36s}{rate:12,.0f} rows a second")
-    print(f"  two workers against one {two / one:.2f} times, without the variable {one / trimmed:.2f} times")
+        print(f"  {what:36s}{rate:12,.0f} rows per second")
+    print(f"  two workers: {two / one:.2f} times one worker; without the variable: {one / trimmed:.2f} times")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts; 0 for none")
-    parser.add_argument("--dask-rows", type=float, default=2e7, help="rows on dask; 0 for none")
+    parser.add_argument(
+        "--rows", type=float, default=1e8, help="number of rows of normal forecasts; 0 skips them"
+    )
+    parser.add_argument("--dask-rows", type=float, default=2e7, help="number of rows on dask; 0 skips them")
     options = parser.parse_args()
     rows, dask_rows = int(options.rows), int(options.dask_rows)
     if rows:

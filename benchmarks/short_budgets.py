@@ -1,11 +1,11 @@
-"""Searches with budgets of seconds, each in a new process, compared with a plain forest.
+"""Compare searches with budgets of seconds, each in a new process, with a plain forest.
 
-Run as `python benchmarks/short_budgets.py`: budgets of 2, 5, 10 and 20 seconds on five real data sets with at
-most 2000 training rows, one seed: four minutes. ``--neighbors 1`` runs another busy process at the same time.
-Data are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1``.
+Run as `python benchmarks/short_budgets.py`. It runs budgets of 2, 5, 10 and 20 seconds on five real data sets
+with at most 2000 training rows and one seed, which takes four minutes. ``--neighbors 1`` runs another busy
+process at the same time. The data are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1``.
 
-Times begin with ``fit``, so that the import of skuq itself, about a second, does not count. The CRPS of the
-forest, `UncertaintyRegressor(RandomForestRegressor())`, is the mean of three seeds of the model.
+Times start with ``fit``, so they do not include the import of skuq, which takes about a second. The CRPS of
+the forest, `UncertaintyRegressor(RandomForestRegressor())`, is the mean over three seeds of the model.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ BUDGETS = (2.0, 5.0, 10.0, 20.0)
 MOST_ROWS = 2000
 FOREST_SEEDS = 3
 MOST_SECONDS = 1.3
-"""Longest search wanted, in units of the budget."""
+"""Longest search that is allowed, in units of the budget."""
 MOST_CRPS = 1.02
-"""Largest CRPS wanted, in units of the forest's."""
+"""Largest CRPS that is allowed, in units of the CRPS of the forest."""
 
 
 def search(name: str, budget: float, seed: int) -> dict[str, Any]:
-    """Return the result of one search; meant for a process of its own."""
+    """Return the result of one search, which should run in its own process."""
     X, y, X_test, y_test = split(name, seed, MOST_ROWS)
     model = AutoUncertaintyRegressor(time_budget=budget, n_jobs=1, random_state=seed)
     start = time.monotonic()
@@ -69,7 +69,7 @@ def search(name: str, budget: float, seed: int) -> dict[str, Any]:
 
 
 def forest_crps(name: str, seed: int) -> tuple[float, float]:
-    """Return the CRPS of a plain forest and the seconds of its fit, means over seeds of the model."""
+    """Return the CRPS of a plain forest and the seconds of its fit, as means over seeds of the model."""
     X, y, X_test, y_test = split(name, seed, MOST_ROWS)
     results = []
     for own in range(FOREST_SEEDS):
@@ -83,7 +83,7 @@ def forest_crps(name: str, seed: int) -> tuple[float, float]:
 
 @contextmanager
 def neighbors(n: int) -> Iterator[None]:
-    """Run busy processes while the block runs."""
+    """Run other busy processes while the block runs."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield
@@ -98,10 +98,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--budgets", type=float, nargs="*", default=list(BUDGETS))
-    parser.add_argument("--sets", nargs="*", default=list(SETS), help="such as gal/gal_kin8nm")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), help="data sets, such as gal/gal_kin8nm")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--neighbors", type=int, default=0)
-    parser.add_argument("--one", action="store_true", help="a single search, whose result is written as JSON")
+    parser.add_argument("--one", action="store_true", help="run one search, and write its result as JSON")
     chosen = parser.parse_args()
     if chosen.one:
         sys.stdout.write(json.dumps(search(chosen.sets[0], chosen.budgets[0], chosen.seed)))
@@ -122,8 +122,8 @@ def main() -> None:
     print(table.drop(columns="bases").to_string(float_format="{:.3f}".format))
     long = table.loc[table["budget"] >= 5, "ratio"].max()
     print(
-        f"\nLongest search from 5 seconds on: {long:.2f} budgets, at most {MOST_SECONDS} wanted. Largest "
-        f"CRPS in units of the forest's: {table['forest'].max():.3f}, at most {MOST_CRPS} wanted."
+        f"\nLongest search with a budget of at least 5 seconds: {long:.2f} budgets, limit {MOST_SECONDS}. "
+        f"Largest CRPS relative to the forest: {table['forest'].max():.3f}, limit {MOST_CRPS}."
     )
 
 

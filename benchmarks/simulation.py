@@ -1,12 +1,12 @@
-"""Compare a simulation study of many networks with scikit-learn and single fits: `make bench`.
+"""Compare a simulation study of many networks with scikit-learn and with single fits: `make bench`.
 
-The study is from Sluijterman, Cator and Heskes (2024), section 5.2: 100 training sets of 1000 rows, each with
-50 bootstrapped networks of three layers of 40, 30 and 20, and 80 epochs in batches of 32. The time of skuq is
-the time of `simulate_coverage`, with predictions and coverage of 1000 test rows. It is compared with its
-stacked fits alone, with a loop of scikit-learn's MLPRegressor, and with one network of skuq per fit. The time
-of a loop is the time of a few networks times the number of all networks. Times are process times on one
-thread. All sides alternate, and the best round counts. Memory is the peak of the process, including the
-imports.
+The study is section 5.2 of Sluijterman, Cator and Heskes (2024): 100 training sets of 1000 rows, each with 50
+bootstrapped networks with three layers of 40, 30 and 20 units, and 80 epochs with batches of 32 rows. The
+time of skuq is the time of `simulate_coverage`, including predictions and coverage for 1000 test rows. It is
+compared with the stacked fits without predictions, with a loop of scikit-learn's MLPRegressor, and with fits
+of single networks of skuq. The time of a loop is the time of a few networks, scaled to the number of all
+networks. Times are processor times on one thread. All sides alternate, and the best round counts. Memory is
+the peak memory of the process, including imports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skuq.simulation import make_known_process, simulate_coverage
 
 LAYERS, BATCH, EPOCHS, ROWS = (40, 30, 20), 32, 80, 1000
 IN_A_LOOP = 2
-"""Networks of the loops that are timed."""
+"""Number of networks that a loop trains."""
 
 
 def study(n_simulations: int, n_networks: int) -> tuple[object, BootstrapNetRegressor]:
@@ -52,7 +52,7 @@ def simulated(n_simulations: int, n_networks: int) -> None:
 
 
 def stacked_fits(n_simulations: int, n_networks: int) -> None:
-    """Train the same networks, in calls with the same number of simulations, without predictions."""
+    """Train the same networks, with the same number of simulations per call, without predictions."""
     process, net = study(n_simulations, n_networks)
     for first in range(0, n_simulations, 20):
         sets = [process.training_set(s) for s in range(first, min(first + 20, n_simulations))]
@@ -62,7 +62,7 @@ def stacked_fits(n_simulations: int, n_networks: int) -> None:
 
 
 def scikit_learn_loop() -> None:
-    """Train networks by scikit-learn on standardized data, one after the other."""
+    """Train networks by scikit-learn on standardized data, one after another."""
     process, _ = study(2, 2)
     for number in range(IN_A_LOOP):
         X, y = process.training_set(number)
@@ -74,7 +74,7 @@ def scikit_learn_loop() -> None:
 
 
 def single_fits() -> None:
-    """Train networks by skuq, one per fit."""
+    """Train networks by skuq, one network per fit."""
     process, _ = study(2, 2)
     for number in range(IN_A_LOOP):
         net = PNNRegressor(
@@ -96,7 +96,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print one table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -107,12 +106,12 @@ def main() -> None:
     torch.set_num_threads(1)
     n_simulations, n_networks = options.simulations, options.networks
     total = n_simulations * n_networks
-    stacked_fits(2, 2)  # Imports and preparation are not measured.
+    stacked_fits(2, 2)  # Imports and other preparations are not measured.
     sides: dict[str, tuple[Callable[[], object], float]] = {
         "simulate_coverage": (lambda: simulated(n_simulations, n_networks), 1),
         "stacked fits alone": (lambda: stacked_fits(n_simulations, n_networks), 1),
         "MLPRegressor in a loop": (scikit_learn_loop, total / IN_A_LOOP),
-        "one network a fit": (single_fits, total / IN_A_LOOP),
+        "one network per fit": (single_fits, total / IN_A_LOOP),
     }
     times = dict.fromkeys(sides, np.inf)
     for _ in range(options.rounds):

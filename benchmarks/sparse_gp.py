@@ -1,9 +1,9 @@
-"""Compare the sparse Gaussian process with scikit-learn's exact process and its bound in plain torch.
+"""Compare the sparse Gaussian process with scikit-learn's exact process, and with its bound in plain torch.
 
-gpytorch is general, and therefore slower than forty lines for this one model. The bound and its gradient at
-the same hyperparameters, and whole fits with the same number of steps, are compared alternately. Times are
-processor times, summed over all threads. A ratio above 1 means that skuq is faster. `--large` adds 41 157
-rows, the size of the protein data.
+gpytorch is general, so it is slower than forty lines of torch for a single model. Two things are compared in
+alternating calls: the bound and its gradient at the same hyperparameters, and whole fits with the same number
+of steps. Times are processor times, summed over all threads. A ratio above 1 means that skuq is faster.
+`--large` adds 41 157 rows, the size of the protein data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JITTER, STEPS = 1e-10, 20
 
 
 class PlainBound(torch.nn.Module):
-    """Titsias' bound for an RBF kernel."""
+    """Bound of Titsias for an RBF kernel."""
 
     def __init__(self, inducing: np.ndarray) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class PlainBound(torch.nn.Module):
         self.constant = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def kernel(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """Return the covariance between rows."""
+        """Return the covariances between the rows of a and b."""
         a, b = a / softplus(self.scale), b / softplus(self.scale)
         distance = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T
         return softplus(self.amplitude) * torch.exp(-0.5 * distance.clamp_min(0))
@@ -70,7 +70,7 @@ class PlainBound(torch.nn.Module):
 
 
 def world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Nine standardized columns; the target depends on some of them."""
+    """Return nine standardized columns, and a target that depends on some of them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 9))
     y = np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + 0.5 * rng.normal(size=n)
@@ -84,7 +84,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def in_turns(own: Callable[[], object], peer: Callable[[], object], budget: float) -> tuple[float, float]:
-    """Return the best times of both, measured alternately."""
+    """Return the best times of both functions, measured in alternating calls."""
     first = seconds(own), seconds(peer)
     rounds = max(1, min(9, int(budget / sum(first))))
     times = [first] + [(seconds(own), seconds(peer)) for _ in range(rounds)]
@@ -150,7 +150,7 @@ def compare_fits(n: int, m: int) -> None:
 
 
 def compare_exact(n: int, m: int) -> None:
-    """Compare whole fits at the defaults with the exact process, in time and CRPS on new rows."""
+    """Compare whole fits with default parameters with the exact process: time, and CRPS on new rows."""
     X, y = world(n)
     X_new, y_new = world(2000, seed=1)
     kernel = ConstantKernel() * RBF(3 * np.ones(9)) + WhiteKernel()
@@ -166,12 +166,11 @@ def compare_exact(n: int, m: int) -> None:
 
 
 def main() -> None:
-    """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--large", action="store_true", help="add 41157 rows")
+    parser.add_argument("--large", action="store_true", help="also run with 41157 rows")
     sizes = (2_000, 10_000, 41_157) if parser.parse_args().large else (2_000, 10_000)
     torch.set_num_threads(1)
-    print(f"{'what':20}{'rows':>8}{'m':>6}  {'beside':22}{'skuq ms':>12}{'peer ms':>12}{'ratio':>8}")
+    print(f"{'what':20}{'rows':>8}{'m':>6}  {'peer':22}{'skuq ms':>12}{'peer ms':>12}{'ratio':>8}")
     for n in sizes:
         for m in (10, 100):
             compare_bounds(n, m)

@@ -1,8 +1,8 @@
-"""Compare the uncertainty characteristics curve and the report with other packages, by ratios.
+"""Compare the uncertainty characteristics curve and the report with other packages, by ratios of times.
 
-UQ360 can no longer be imported, because scipy 1.14 removed names that it needs. Its algorithm is therefore
-implemented here: a pass over all rows for every critical scale. Uncertainty Toolbox is omitted if it is not
-installed.
+UQ360 can no longer be imported, because it needs names that scipy 1.14 removed. Its algorithm is therefore
+implemented in this script: one pass over all rows for each critical scale. Uncertainty Toolbox is omitted if
+it is not installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECONDS_A_LINE = 6.0
 
 
 def quadratic_curve(error: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return scale, miss rate, bandwidth, excess and deficit at every critical scale, one pass for each."""
+    """Return scale, miss rate, bandwidth, excess and deficit at each critical scale, one pass for each."""
     critical = np.sort(np.where(error >= 0, error / upper, -error / lower))
     size, above = np.abs(error), error >= 0
     points = np.empty((critical.size, 5))
@@ -41,7 +41,7 @@ def quadratic_area(error: np.ndarray, band: np.ndarray) -> float:
 
 
 def median_time(function: Callable[[], object], least: int = 1) -> float:
-    """Return the median time of up to seven calls."""
+    """Return the median time of at most seven calls."""
     times: list[float] = []
     while len(times) < least or (len(times) < 7 and sum(times) < SECONDS_A_LINE):
         start = time.perf_counter()
@@ -51,7 +51,7 @@ def median_time(function: Callable[[], object], least: int = 1) -> float:
 
 
 def peak_arrays(function: Callable[[], object], n: int) -> float:
-    """Return the peak memory of a call, its result included, in arrays of n numbers."""
+    """Return the peak memory of a call, including its result, in arrays of n numbers."""
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
@@ -146,8 +146,7 @@ def compare_resampling() -> None:
 
 
 def main() -> None:
-    """Print one table."""
-    print(f"{'what':34}{'rows':>9}  {'beside':26}{'skuq ms':>11}{'peer ms':>12}{'ratio':>10}{'arrays':>9}")
+    print(f"{'what':34}{'rows':>9}  {'peer':26}{'skuq ms':>11}{'peer ms':>12}{'ratio':>10}{'arrays':>9}")
     compare_curves()
     compare_reports()
     compare_resampling()

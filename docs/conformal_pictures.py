@@ -1,6 +1,6 @@
 """Plots of the coverage of conformal prediction, drawn when the documentation is built.
 
-conf.py calls `write_pictures`; docs/explanation/conformal.rst includes the files.
+conf.py calls `write_pictures`; docs/explanation/conformal.rst and conformal-methods.rst include them.
 """
 
 from pathlib import Path
@@ -80,7 +80,7 @@ PICTURES = {"conformal-sets": draw_sets, "conformal-methods": draw_methods}
 
 
 def write_pictures(app: Any) -> None:
-    """Write the plots of docs/explanation/conformal.rst."""
+    """Write the plots of the pages on conformal prediction."""
     folder = Path(app.srcdir) / "explanation" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():

@@ -1,7 +1,7 @@
 """Plots of the miscalibration that each recalibrator corrects, drawn when the documentation is built.
 
 Each plot is from a simulation with a known true distribution, so coverage is computed and not sampled.
-conf.py calls `write_pictures`; docs/explanation/recalibration.rst includes the files.
+conf.py calls `write_pictures`; docs/explanation/recalibrator-examples.rst includes the files.
 """
 
 from collections.abc import Callable
@@ -270,7 +270,7 @@ def draw(name: str) -> Figure:
 
 
 def write_pictures(app: Any) -> None:
-    """Write the plots of docs/explanation/recalibration.rst."""
+    """Write the plots of docs/explanation/recalibrator-examples.rst."""
     folder = Path(app.srcdir) / "explanation" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name in PICTURES:

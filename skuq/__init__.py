@@ -1,6 +1,6 @@
 """A calibrated predictive distribution for every scikit-learn regressor.
 
-The quick start uses the names of this package. All other names are imported from these packages:
+The quick start uses the names of this package. Import all other names from these packages:
 
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
@@ -8,9 +8,9 @@ The quick start uses the names of this package. All other names are imported fro
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
 - ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers
-- ``skuq.evaluation``: reports, resampling and tests, conditional coverage, scores of shifted rows
-- ``skuq.monitoring``: metrics of rows in blocks and over time
-- ``skuq.model_selection``: out-of-fold distributions, choice under constraints
+- ``skuq.evaluation``: reports, resampling and tests, conditional coverage, scores under shifts
+- ``skuq.monitoring``: metrics of blocks of rows, and calibration over time
+- ``skuq.model_selection``: out-of-fold distributions, selection under constraints
 - ``skuq.simulation``: pointwise coverage over repeated training sets
 - ``skuq.displays``: plots
 - ``skuq.datasets``: data sets of the papers, real and synthetic

@@ -10,18 +10,14 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
 
 SUM_TOLERANCE = 1e-6
-"""Largest accepted difference between 1 and the sum of the probabilities of a row."""
+"""Largest accepted difference between the sum of the probabilities of a row and 1."""
 
 _VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
-"""Number of probabilities per block of rows, and fewest rows per block. A block fits into the cache."""
+"""Number of probabilities per block of rows, and smallest number of rows per block."""
 
 
 def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
-    """Return class probabilities as an array of shape (n, K) whose rows sum to 1.
-
-    float32 stays float32, because `mass_tolerance` depends on the precision. The result may share memory with
-    ``y_proba`` and must not be modified. ``n`` is the required number of rows.
-    """
+    """Return class probabilities as an array of shape (n, K) whose rows sum to 1; the precision is kept."""
     proba = _as_floats(y_proba, name)
     if proba.ndim != 2:
         raise ValueError(
@@ -32,10 +28,10 @@ def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None)
         raise ValueError(f"`{name}` must have at least one row and one class, got shape {proba.shape}.")
     if n is not None and len(proba) != n:
         raise ValueError(f"`{name}` must have {n} rows, one per sample, got {len(proba)}.")
-    if not proba.min() >= 0:  # also if there is a NaN
+    if not proba.min() >= 0:  # The comparison is also false for NaN.
         check_no_nan(proba, name)
         check_non_negative(proba, name)
-    total = np.einsum("ij->i", proba, dtype=np.float64)  # faster than `sum` over short rows
+    total = np.einsum("ij->i", proba, dtype=np.float64)  # For short rows, einsum is faster than `sum`.
     wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -55,19 +51,12 @@ def _as_floats(y_proba: Any, name: str) -> np.ndarray:
 
 
 def mass_tolerance(proba: np.ndarray) -> float:
-    """Return the largest rounding error of a sum of probabilities.
-
-    It is a few units in the last place of the probabilities and of their float64 sum.
-    """
+    """Return the largest rounding error of a sum of probabilities."""
     return float(4 * np.finfo(proba.dtype).eps + proba.shape[1] * np.finfo(np.float64).eps)
 
 
 def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
-    """Return the smallest sets of classes whose probabilities sum to at least each coverage.
-
-    ``proba`` of shape (n, K) comes from `check_proba`, and ``coverages`` has shape () or (k,). The sets have
-    shape (n, K) or (n, K, k). Among equally probable classes, the set takes the first class first.
-    """
+    """Return the smallest sets of classes whose probabilities sum to at least each coverage."""
     targets = np.atleast_1d(coverages) - mass_tolerance(proba)
     n, n_classes = proba.shape
     sets = np.empty((len(targets), n, n_classes), dtype=bool)
@@ -79,15 +68,11 @@ def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
 
 
 def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
-    """Write the sets of a block of rows to ``sets``, shape (k, n, K).
-
-    The set contains all classes that are at least as probable as the class that crosses the target. Sorting
-    values takes a third of the time of ``argsort``.
-    """
+    """Write the sets of a block of rows to ``sets``, shape (k, n, K)."""
     n, n_classes = proba.shape
     ascending = np.sort(proba, axis=1)
     mass, n_before = np.zeros(n), np.zeros((len(targets), n), dtype=np.intp)
-    # the last class is in the set even if rounding keeps the sum below 1
+    # The least probable class is in the set even if rounding makes the sum smaller than 1.
     for column in range(n_classes - 1, 0, -1):
         mass += ascending[:, column]
         short = mass < targets[:, np.newaxis]
@@ -100,7 +85,7 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
         crossing = most_probable - before
         threshold = values[crossing]
         np.greater_equal(proba, threshold[:, np.newaxis], out=inside)
-        # the next class may be equally probable, and is then above the threshold too
+        # The next class may be equally probable, and then it is not below the threshold.
         tied = np.flatnonzero((before < n_classes - 1) & (values[crossing - 1] == threshold))
         if tied.size:
             inside[tied] = _first_of_ties(proba[tied], threshold[tied], before[tied] + 1)

@@ -1,6 +1,6 @@
 """Imports of joblib, and of private or experimental names of scikit-learn with fallbacks.
 
-No other module imports them, so that a new version of scikit-learn affects this file only.
+No other module imports these names, so that a new version of scikit-learn affects only this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_method_params as slice_fit_params
 from sklearn.utils.validation import _num_samples as count_rows
 from threadpoolctl import threadpool_limits
 
-try:  # progress through scikit-learn's callbacks, experimental in 1.9
+try:  # Callbacks report progress; they are experimental in scikit-learn 1.9.
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:
 
@@ -41,7 +41,7 @@ try:
 except ImportError:
 
     class BaseScorer:  # type: ignore[no-redef]
-        """Fallback without caching and metadata routing, if scikit-learn has moved its base class."""
+        """Fallback without caching and metadata routing, for versions without scikit-learn's base class."""
 
         def __init__(
             self, score_func: Any, sign: int, kwargs: dict[str, Any], response_method: str = "predict"
@@ -99,7 +99,7 @@ def is_pairwise(estimator: Any) -> bool:
     """Return whether the estimator requires a square X, such as a precomputed kernel."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
-    except Exception:  # estimators of other packages may have no tags or broken tags
+    except Exception:  # Estimators of other packages may have no tags or broken tags.
         return False
 
 
@@ -114,15 +114,12 @@ def is_regressing(estimator: Any) -> bool:
 def _estimator_type(estimator: Any) -> str | None:
     try:
         return get_tags(estimator).estimator_type  # type: ignore[no-any-return]
-    except Exception:  # estimators of other packages may have no tags or broken tags
+    except Exception:  # Estimators of other packages may have no tags or broken tags.
         return None
 
 
 def splitter_ignores_groups(splitter: Any) -> bool:
-    """Return whether a splitter ignores ``groups``.
-
-    The metadata requests of scikit-learn's splitters declare it. Splitters of other packages may use groups.
-    """
+    """Return whether a splitter of scikit-learn ignores ``groups``."""
     if not type(splitter).__module__.startswith("sklearn."):
         return False
     return "groups" not in get_routing_for_object(splitter).split.requests
@@ -136,18 +133,17 @@ def splitter_needs_groups(splitter: Any) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run compiled code of the block on one thread, so that parallel fits do not compete for cores."""
+    """Run compiled code in the block on one thread, so that parallel fits do not compete for cores."""
     with threadpool_limits(limits=1):
         yield
 
 
 @contextmanager
 def sequential_in_cluster_task() -> Iterator[None]:
-    """Run parallel work of the block sequentially inside a task of a dask cluster.
+    """Run parallel work in the block sequentially inside a task of a dask cluster.
 
     joblib's backend for dask uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each fold
-    and each tree would become a task. The fit would take seven times as long, and the last bit of sums would
-    depend on the order in which tasks finish.
+    and each tree would then be a separate task, and the fit would take seven times as long.
     """
     if _in_dask_task() and _ignores_n_jobs():
         with parallel_config("sequential"):
@@ -161,13 +157,14 @@ def _ignores_n_jobs() -> bool:
 
 
 def _in_dask_task() -> bool:
-    if "distributed" not in sys.modules:  # inside a task it is already imported; the import is slow
+    # Inside a task, the package is already imported. Its import would be slow.
+    if "distributed" not in sys.modules:
         return False
     from distributed import get_worker
 
     try:
         get_worker()
-    except ValueError:  # dask raises it outside of tasks
+    except ValueError:  # dask raises this error outside of tasks.
         return False
     return True
 
@@ -193,16 +190,11 @@ def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 def run_parallel(
     tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
 ) -> Iterable[Any]:
-    """Return the results of tasks, created by `delayed`, in their order.
-
-    With ``n_jobs`` of 1 or inside a task of a cluster, the tasks run here. ``one_by_one`` returns a generator
-    in the order of tasks if joblib's backend supports generators, otherwise a list. ``options`` are passed to
-    ``sklearn.utils.parallel.Parallel``.
-    """
+    """Return the results of tasks from `delayed`, in the order of the tasks."""
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
-        # joblib's overhead for one job equals the time of a linear prediction for one row
+        # For one job, joblib would take as long as a linear prediction for one row.
         requested = n_jobs_of_backend if n_jobs is None else n_jobs
         one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)

@@ -1,4 +1,4 @@
-"""Array aliases shared by every module."""
+"""Types of arrays."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""Units in which squares neither overflow nor underflow; powers of two, because dividing by them is exact."""
+"""Units for squares, which are powers of two, because a division by a power of two is exact."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ def unit_of(values: FloatArray) -> float:
 
 
 def square_unit(values: FloatArray) -> float:
-    """Return a unit in which most squares neither overflow nor underflow, or 1 if no unit is needed.
-
-    The unit depends on the median, so that one outlier does not make other squares underflow.
-    """
+    """Return a unit in which most squares neither overflow nor underflow, or 1 if no unit is needed."""
     size = np.abs(values)
     if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
         return 1.0
@@ -36,7 +33,7 @@ def square_unit(values: FloatArray) -> float:
 
 
 def square_in(unit: float, square: float) -> float:
-    """Return ``square`` times ``unit`` squared, infinite if the product overflows."""
+    """Return ``square`` times ``unit`` squared, or inf if the product overflows."""
     return float(square) * unit * unit
 
 
@@ -45,7 +42,7 @@ def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
 
 
 def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the standard deviation of finite values with divisor n, exactly 0 for equal values."""
+    """Return the standard deviation (divisor n) of finite values, which is exactly 0 for equal values."""
     unit = unit_of(values)
     scaled = values / unit
     gap = scaled - scaled[0 if weight is None else np.argmax(weight)]

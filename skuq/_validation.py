@@ -1,6 +1,6 @@
 """Validation of the arguments of public functions.
 
-Each function returns the validated value. Error messages state the argument, the condition, the value and a
+Most functions return the checked value. Error messages contain the argument, the condition, the value and a
 remedy.
 """
 
@@ -20,19 +20,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._typing import ArrayLike, FloatArray
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
-"""Bounds of the sum of weights."""
+"""Smallest and largest sum of weights."""
 
 MOST_REPETITIONS = 2.0**53
-"""Largest number of rows that weights may represent."""
+"""Largest number of repetitions that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
-"""Number of bins that is accepted for any number of rows."""
+"""This number of bins is accepted for any number of rows."""
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
 
 EFFECTIVE_ROWS = "effective_rows"
-"""Key of the effective numbers of rows of a `Tilt` in the dictionary of scores."""
+"""Key of the effective numbers of rows in the scores for a `Tilt`."""
 
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
@@ -70,16 +70,16 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 
 
 def check_X(X: Any) -> None:
-    """Raise if X has masked entries, or if scikit-learn does not find columns in its type."""
+    """Raise an error for a mapping, an empty X, or masked entries."""
     check_unmasked(X, "X")
-    if isinstance(X, Mapping) and not sparse.issparse(X):  # some sparse arrays are dictionaries
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # Some sparse arrays are dictionaries.
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
     if isinstance(X, list | tuple) and not X:
         raise ValueError(f"`X` must have at least one row, got an empty {type(X).__name__}.")
 
 
 def check_unmasked(values: Any, name: str) -> None:
-    """Raise if ``values`` is an array with masked entries, because numpy would ignore the mask."""
+    """Raise an error for masked entries, because numpy would ignore the mask."""
     if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
         raise ValueError(
             f"`{name}` must not have masked entries, got {int(mask.sum())}, the first{_where(mask)}. Leave "
@@ -88,7 +88,7 @@ def check_unmasked(values: Any, name: str) -> None:
 
 
 def _where(mask: np.ndarray) -> str:
-    """Return the first position of a mask for an error message."""
+    """Return the position of the first true entry of a mask for an error message."""
     if mask.ndim == 0:
         return ""
     position = np.unravel_index(int(np.argmax(mask)), mask.shape)
@@ -99,7 +99,7 @@ def _where(mask: np.ndarray) -> str:
 
 def check_no_nan(array: FloatArray, name: str) -> FloatArray:
     with np.errstate(all="ignore"):
-        if np.isnan(array.sum()):  # a cheap test, but a sum of both infinities is also NaN
+        if np.isnan(array.sum()):  # This test is fast, but the sum of inf and -inf is also NaN.
             mask = np.isnan(array)
             if mask.any():
                 raise ValueError(f"`{name}` must not contain NaN, got one{_where(mask)}.")
@@ -108,7 +108,8 @@ def check_no_nan(array: FloatArray, name: str) -> FloatArray:
 
 def check_finite(array: FloatArray, name: str) -> FloatArray:
     with np.errstate(all="ignore"):
-        if not np.isfinite(array.sum()):  # the sum may overflow, so the slow check follows
+        # The sum of finite values may overflow, so the slower check follows.
+        if not np.isfinite(array.sum()):
             mask = ~np.isfinite(array)
             if mask.any():
                 value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
@@ -133,15 +134,12 @@ def check_positive(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) -> tuple[FloatArray, ...]:
-    """Return the named moments of each row of a Distribution, or raise if a moment is not finite.
-
-    ``subject`` is the beginning of the error, such as "`dist` must have", and ``remedy`` its last sentence.
-    """
+    """Return the named moments of each row of a Distribution, or raise an error if a moment is not finite."""
     kind = " and ".join("standard deviation" if moment == "std" else moment for moment in moments)
     requirement = f"{subject} a finite {kind} in every row"
     try:
         values = tuple(getattr(dist, moment)() for moment in moments)
-    except ValueError as error:  # a Cauchy distribution has no moments
+    except ValueError as error:  # Some distributions have no moments, for example the Cauchy distribution.
         raise ValueError(f"{requirement}. {remedy} Reason: {error}") from error
     for moment, value in zip(moments, values, strict=True):
         finite = np.isfinite(value)
@@ -161,7 +159,7 @@ def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
 
 
 def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> FloatArray:
-    """Return a target as a finite float array of shape (n,); a column (n, 1) is flattened."""
+    """Return a target as a finite float array of shape (n,); shape (n, 1) is also accepted."""
     if y is None:
         raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
@@ -185,12 +183,12 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 
 def as_labels(values: Any, name: str) -> np.ndarray:
-    """Return class labels, all numbers or all strings, as an array without missing values."""
+    """Return class labels as an array; raise an error for missing values and mixed types."""
     check_unmasked(values, name)
     array = as_array(values, name)
     if array.dtype.kind == "V":
         raise TypeError(f"`{name}` must hold one label per row, got records with fields {array.dtype.names}.")
-    # numpy converts missing values in a list to strings; its own variable-length strings have kind T
+    # numpy converts missing values in a list of strings to strings, so the list is converted to objects.
     labels = np.asarray(values, dtype=object) if array.dtype.kind in "UST" else array
     missing = np.asarray(pd.isna(labels))
     if missing.any():
@@ -198,7 +196,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
             f"`{name}` must not have missing values, got {int(missing.sum())}, the first{_where(missing)}. "
             "Leave these rows out."
         )
-    if array.dtype == object and array.ndim == 1:  # a DataFrame may store numbers as objects
+    if array.dtype == object and array.ndim == 1:  # A DataFrame may store numbers as objects.
         try:
             array = labels = np.asarray(pd.Series(array).infer_objects())
         except OverflowError as error:
@@ -209,10 +207,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None.
-
-    Bounds on the sum prevent overflow and underflow of weighted squares.
-    """
+    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None."""
     if sample_weight is None:
         return None
     weight = as_float_array(sample_weight, "sample_weight")
@@ -232,10 +227,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray |
 
 
 def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the number of rows that weighted samples represent, for formulas that depend on n.
-
-    Weights count repetitions, so n is their sum, which must be at most 2**53 for exact ranks.
-    """
+    """Return the number of repetitions of all rows, for formulas that depend on n."""
     if sample_weight is None:
         return float(n)
     return check_repetitions(float(sample_weight.sum()), int(np.count_nonzero(sample_weight)))
@@ -252,7 +244,7 @@ def check_repetitions(total: float, rows: int) -> float:
     if total > MOST_REPETITIONS:
         raise ValueError(
             f"`sample_weight` counts repetitions, so its sum must be at most {MOST_REPETITIONS:g} for exact "
-            f"ranks, got {total:g}. Divide the weights by a common factor."
+            f"ranks, got {total:g}. Divide the weights by a constant."
         )
     return total
 
@@ -267,7 +259,7 @@ def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
 
 
 def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
-    """Return a scalar or 1-D array, or raise if a value is not strictly between 0 and 1."""
+    """Return a scalar or 1-D array; raise an error if a value is not strictly between 0 and 1."""
     array = as_float_array(values, name)
     if array.ndim > 1 or array.size == 0:
         raise ValueError(f"`{name}` must be a number or a non-empty 1-D array, got shape {array.shape}.")
@@ -298,7 +290,7 @@ def check_increasing(values: FloatArray, name: str) -> FloatArray:
 
 
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
-    """Return the option that equals ``value``; numpy strings and bools are valid, 1 and 0 are not bools."""
+    """Return the option that equals ``value``; 1 and 0 do not count as True and False."""
     for option in options:
         if value is option or (_may_equal(value, option) and value == option):
             return option
@@ -330,7 +322,7 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 
 def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
-    """Raise if there are far more bins than rows."""
+    """Check the number of bins, which must not be much larger than the number of rows."""
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
@@ -349,7 +341,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float, optionally positive."""
+    """Return ``value`` as a finite float; with ``positive``, raise an error if it is not positive."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
     number = float(value)
@@ -359,7 +351,7 @@ def check_number(value: Any, name: str, *, positive: bool = False) -> float:
 
 
 def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) -> FloatArray:
-    """Return interval bounds of shape (n, 2), lower not above upper; infinite bounds are allowed."""
+    """Return the bounds of intervals, shape (n, 2); bounds may be infinite."""
     array = as_float_array(bounds, name)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (n, 2), lower and upper bound, got {array.shape}.")
@@ -377,7 +369,7 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
 
 
 def check_support(lower: ArrayLike, upper: ArrayLike, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return copies of the bounds of shape (n,), lower below upper."""
+    """Return copies of the bounds as arrays of shape (n,)."""
     low, high = _read_bound(lower, "lower", n), _read_bound(upper, "upper", n)
     wrong = low >= high
     if wrong.any():
@@ -402,7 +394,7 @@ def check_same_length(lengths: Sequence[int], name: str) -> int:
 
 
 def check_new(owner: Any, X: Any) -> None:
-    """Check that ``owner`` is fitted and that X has the columns of the training data."""
+    """Raise an error if ``owner`` is not fitted, or if X does not have the columns of the training data."""
     check_is_fitted(owner)
     check_X(X)
     if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
@@ -414,7 +406,7 @@ def check_new(owner: Any, X: Any) -> None:
 
 
 def check_unused(owner: Any, names: Iterable[str], condition: str, remedy: str) -> None:
-    """Raise if a parameter that the estimator does not use differs from its default."""
+    """Raise an error if a parameter that the estimator does not use differs from its default."""
     parameters = signature(type(owner)).parameters
     for name in names:
         value, default = getattr(owner, name), parameters[name].default

@@ -1,4 +1,4 @@
-"""Pickles of estimators with the version of skuq, like scikit-learn's with its version."""
+"""Pickles of estimators that contain the version of skuq."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ ClassT = TypeVar("ClassT", bound=type)
 
 
 def versioned(cls: ClassT) -> ClassT:
-    """Decorate a base class of estimators, so that pickles warn when another version of skuq loads them.
-
-    It is a decorator and not a mixin, so that estimators have no additional base class.
-    """
+    """Decorate a base class of estimators, so that pickles warn when another version of skuq loads them."""
     base: Any = cls
     get_state, set_state = base.__getstate__, base.__setstate__
 

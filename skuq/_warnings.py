@@ -10,8 +10,8 @@ _INTERNAL_PACKAGES = ("skuq", "sklearn", "joblib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Give a warning at the line of the user's code, also through scikit-learn or joblib."""
-    level = 1  # computed, because it differs between scikit-learn versions
+    """Issue a warning at the line of the user's code."""
+    level = 1  # The stack level is computed, because it differs between scikit-learn versions.
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INTERNAL_PACKAGES:
         level, frame = level + 1, frame.f_back

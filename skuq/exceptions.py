@@ -2,17 +2,15 @@
 
 ::
 
-    SkuqError
-    ├── NotProbabilisticError   (ValueError)      the estimator gives no predictive distribution
-    ├── NotRefittedError        (NotFittedError)  the search was fitted with refit=False
-    ├── NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity
-    ├── NoDensityError          (ValueError)      the distribution has atoms and no density
-    └── NoDecompositionError    (ValueError)      epistemic and aleatoric parts are not separated
-    SkuqWarning                 (UserWarning)
-    ├── SmallSampleWarning                        too few rows for a reliable result
-    ├── ConstraintWarning                         no candidate satisfies every constraint
-    ├── FoldMismatchWarning                       the refit differs from the models of the folds
-    └── InconsistentVersionWarning                another version of skuq pickled the estimator
+    SkuqError ├── NotProbabilisticError   (ValueError)      the estimator has no predictive distribution ├──
+    NotRefittedError        (NotFittedError)  the search was fitted with refit=False ├──
+    NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity ├── NoDensityError
+    (ValueError)      the distribution has atoms and no density └── NoDecompositionError    (ValueError)
+    epistemic and aleatoric parts are not separated SkuqWarning                 (UserWarning) ├──
+    SmallSampleWarning                        too few rows for a reliable result ├── ConstraintWarning
+    no candidate satisfies every constraint ├── FoldMismatchWarning                       the refit differs
+    from the models of the folds └── InconsistentVersionWarning                another version of skuq pickled
+    the estimator
 """
 
 from sklearn.exceptions import NotFittedError
@@ -80,13 +78,13 @@ class NonFinitePredictionError(SkuqError, ValueError):
         where = "".join(f", in {place}" for place in places)
         return (
             f"{estimator} predicts NaN or infinity for {n_rows} of {n} rows, the first of them row {first}"
-            f"{where}. Every row needs a finite prediction: use parameters with which the estimator "
-            f"predicts every row, use another estimator, or leave these rows out.{advice and f' {advice}'}"
+            f"{where}. All predictions must be finite. Change the parameters of the estimator, use another "
+            f"estimator, or leave these rows out.{advice and f' {advice}'}"
         )
 
 
 class NoDensityError(SkuqError, ValueError):
-    """Distribution with probability on single points, which has no density."""
+    """Distribution with atoms (points of positive probability), which has no density."""
 
 
 class NoDecompositionError(SkuqError, ValueError):
@@ -108,8 +106,8 @@ class ConstraintWarning(SkuqWarning):
 class FoldMismatchWarning(SkuqWarning):
     """Large difference between the model fitted to all rows and the models of the folds.
 
-    Errors are measured on the models of the folds. The model fitted to all rows may have other errors. A
-    possible cause is an estimator that stops early on one set of rows and not on another.
+    Errors are measured for the models of the folds. The model that is fitted to all rows may have other
+    errors. A possible cause is an estimator that stops early with some rows and not with others.
     """
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib
 import inspect
+import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,9 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
+from skuq import datasets
 from skuq.distributions import Normal
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import nll_loss, prediction_interval_coverage
 from skuq.neural import (
     BootstrapNetRegressor,
@@ -21,13 +26,16 @@ from skuq.neural import (
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
-from skuq.recalibration import IsotonicRecalibrator
+from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     CrossConformalRegressor,
     MixtureRegressor,
+    MultiQuantileRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
+    default_estimators,
 )
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -68,22 +76,41 @@ def test_21_data_sets(real_data):
     ratio = forest["CRPS"] / residual["CRPS"]
     assert claims(
         UncertaintyRegressor,
-        f'the CRPS of "forest" is {ratio:.2f} relative to "residual" (geometric mean), '
+        f'the CRPS of "forest" is {ratio:.2f} times the CRPS of "residual" (geometric mean), '
         f"with one fit instead of {residual['fits']:.1f}",
     )
     fitted, shifted = number["quantile boosting as fitted (LightGBM)"], number["quantile boosting (LightGBM)"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
     assert claims(
         UncertaintyRegressor,
-        "relative to the quantiles of LightGBM as fitted, the CRPS is "
-        f"{crps:.2f} and the score of 90 % intervals {score:.2f}",
+        "relative to LightGBM without recalibration, the CRPS is "
+        f"{crps:.2f} and the score of 90 % intervals is {score:.2f}",
     )
     pool, recalibrated = (
         100 * number[f"pool of default estimators{end}"]["coverage"] for end in ("", ", recalibrated")
     )
     assert claims(MixtureRegressor, f"cover {pool:.1f} % of the test rows without and {recalibrated:.1f} %")
     bootstrap = 100 * number["bootstrap of a forest"]["coverage"]
-    assert claims(BootstrapRegressor, f"90 % intervals of a default forest cover {bootstrap:.0f} %")
+    assert claims(BootstrapRegressor, f"For a default random forest, 90 % intervals cover {bootstrap:.0f} %")
+    assert round(fitted["coverage"], 1) == 0.8
+    assert claims(MultiQuantileRegressor, "90 % intervals around gradient boosting cover about 80 %")
+    assert (
+        f"cover {pool:.1f} % of the test rows without a recalibrator and {recalibrated:.1f} % with it"
+        in words("explanation/pools.rst")
+    )
+    guide = words("guides/how_to/choose_a_method.py").replace(" # ", " ")
+    quantile_forest = forest["CRPS"] / number["quantile-forest"]["CRPS"]
+    assert f"needs {residual['fits']:.1f} fits and a scale model" in guide
+    assert f"is {ratio:.2f} times the CRPS of ``ResidualRegressor``, and {quantile_forest:.2f} times" in guide
+    assert f"cover {100 * forest['coverage']:.1f} % of the test rows" in guide
+    for name, sentence in (
+        ("pool of default estimators, recalibrated", "has the lowest CRPS, {:.2f} times"),
+        ("forest", "its CRPS is {:.2f} times the CRPS of the reference"),
+    ):
+        assert sentence.format(number[name]["CRPS"]) in guide
+    lower = 100 * (1 - number['boosting, ``effort="high"``']["CRPS"])
+    assert f'``effort="high"`` lowers the CRPS of the reference by {lower:.0f} %' in guide
+    assert f"has {crps:.2f} times the CRPS and {score:.2f} times the interval score" in guide
 
 
 def test_21_data_sets_on_the_landing_page(real_data):
@@ -155,6 +182,73 @@ def test_other_values_of_the_defaults_of_networks():
     )
 
 
+def test_layers_of_the_deep_ensemble():
+    text = (DOCS / "replications/networks.rst").read_text(encoding="utf-8")
+    body = text.split(".. csv-table:: CRPS relative to plain layers\n")[1].split("\n\n")[1]
+    ratio = {row[0]: row[1] for row in csv.reader(body.splitlines(), skipinitialspace=True)}
+    before, after = (
+        float(ratio[name])
+        for name in ("frequencies and scale", "the same, learning rate 0.008, batches of 64")
+    )
+    assert claims(
+        DeepEnsembleRegressor,
+        "On seven data sets, the CRPS is 1.08 times as large with a rate of 0.003 and batches of 32 rows",
+    )
+    assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
+    times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))
+    assert len(times) == 4
+    assert claims(
+        DeepEnsembleRegressor,
+        f"The default layers take {min(times)} to {max(times)} times as long as plain layers",
+    )
+
+
+# ----------------------------------------------------------------------------------- formulas, the package
+
+
+def test_constants_of_docstrings():
+    assert claims(BootstrapRegressor, f":math:`2 \\varphi(1) = {2 * norm.pdf(1):.2f}` times the variance")
+    median = norm.ppf(0.75)  # of the absolute standardized residual
+    assert claims(StdScalingRecalibrator, f":math:`{median:.4f}\\,\\sigma_i` for a Gaussian")
+    # relative variances, times n: of the sample median by its density, and of the root mean square
+    ratio = 1 / (4 * median * norm.pdf(median)) ** 2 / 0.5
+    assert claims(StdScalingRecalibrator, f"is {ratio:.1f} times the variance of the other factor")
+
+
+def test_rows_that_conformal_intervals_require():
+    text = (DOCS / "explanation/conformal.rst").read_text(encoding="utf-8")
+    rows = [part.split("\n      - ") for part in text.split("    * - ")]
+    table = {row[0]: [int(cell.split()[0]) for cell in row[1:5]] for row in rows if len(row) == 5}
+    table.pop("minimum number of rows")
+    one, two = (
+        [math.ceil(round(level / (1 - level), 9)) for level in levels]
+        for levels in ((0.8, 0.9, 0.95, 0.99), (0.9, 0.95, 0.975, 0.995))
+    )
+    assert table == {"one guarantee for the interval": one, "two guarantees, one for each bound": two}
+    for estimator in (ConformalRegressor, CrossConformalRegressor):
+        assert claims(estimator, f"at least {two[1]} for a coverage of 90 %")
+    y = np.random.default_rng(0).standard_normal(two[1])
+    for n, finite in ((two[1], True), (two[1] - 1, False)):
+        recalibrator = ConformalRecalibrator(symmetric=False).fit(Normal(np.zeros(n), 1.0), y[:n])
+        with contextlib.nullcontext() if finite else pytest.warns(SmallSampleWarning):
+            bounds = recalibrator.transform(Normal(np.zeros(1), 1.0)).interval(0.9)
+        assert np.isfinite(bounds).all() == finite
+
+
+def test_numbers_of_the_first_pages():
+    included = [name for name in datasets.__all__ if name.startswith("load_")]
+    assert len(included) == 4
+    assert "data sets of published studies (four included, the others downloaded)" in words("../README.md")
+    assert round(np.sqrt(0.9 * 0.1 / 300), 2) == 0.02
+    tutorial = words("guides/tutorials/getting_started.py").replace(" # ", " ")
+    assert "With 300 rows, its standard error is 0.02." in tutorial
+    names = [name for name, _ in default_estimators()]
+    assert sum("ensemble" in name for name in names) == 2
+    assert len(names) == 4
+    for page in ("index.rst", "guides/tutorials/getting_started.py"):
+        assert "boosting, a forest and two ensembles of networks" in words(page).replace(" # ", " ")
+
+
 # --------------------------------------------------------------------------------------------- simulations
 
 
@@ -178,8 +272,8 @@ def mean_coverage(model, n: int, n_columns: int) -> float:
 def test_single_trees_in_cross_conformal_prediction(method, claimed):
     assert claims(
         CrossConformalRegressor,
-        'For single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with '
-        '"jackknife+ab"',
+        'for single trees and a nominal coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about '
+        "90 %",
     )
     model = CrossConformalRegressor(DecisionTreeRegressor(random_state=0), method)
     assert mean_coverage(model, 200, 3) == pytest.approx(claimed, abs=0.02)

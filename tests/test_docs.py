@@ -117,7 +117,7 @@ CLAIMS = {
     ],
     "docs/explanation/weighted-scores.rst": [
         "table['truth'] == [0.565, 0.945, 0.04, 0.438]",
-        "table['cries wolf'] == [0.836, 0.469, 0.07, 0.336]",
+        "table['too high'] == [0.836, 0.469, 0.07, 0.336]",
         "table['ignores the signal'] == [0.798, 1.891, 0.048, 0.591]",
         "list(by_signal.values()) == [0.178, 0.313, 0.225]",
         "list(parts.values()) == [[0.283, 0.243, 0.04], [0.375, 0.39, 0.07], [0.399, 0.351, 0.048]]",
@@ -178,6 +178,8 @@ CLAIMS = {
         "values == {'crps': 1.242, 'picp': 0.866, 'mace': 0.015, 'ence': 0.098}",
         "crps_error < 1e-12 and quantile_error < 0.001",
         "set(of_columns.result()) == {'pinball', 'mace', 'picp'}",
+    ],
+    "docs/explanation/calibration-over-time.rst": [
         "drift['flag'].tolist() == [False, False, False, True]",
         "monitor.alarm_ and number == 6",
     ],
@@ -239,12 +241,17 @@ CLAIMS = {
     ],
     "docs/explanation/conformal.rst": [
         "low == {19: 0.77, 99: 0.85, 999: 0.88} == expected",
+        "infinite.tolist() == [-np.inf, np.inf] and message.startswith('90 % needs at least 9 ')",
+        # the nominal coverages that give 90 % with a confidence of 95 %
+        "all(beta.ppf(0.05, k := np.ceil((n + 1) * c), n + 1 - k) >= 0.9"
+        " for n, c in [(999, 0.915), (99, 0.95)])",
+    ],
+    "docs/explanation/conformal-methods.rst": [
         "average == {'split': 0.9, 'normalized': 0.89}",
         "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.9, 0.9, 0.89, 0.87]}",
         "[round(np.mean(covered[m]), 2) for m in covered] == [0.91, 0.91]",
         "[round(np.std(covered[m]), 2) for m in covered] == [0.08, 0.04]",
         "[round(np.mean(width[m]), 1) for m in width] == [4.2, 3.9]",
-        "infinite.tolist() == [-np.inf, np.inf] and message.startswith('90 % needs at least 9 ')",
     ],
     "docs/guides/how_to/intervals_too_narrow.py": [
         "(round(in_sample, 2), round(held_out, 2), round(two_errors, 2)) == (0.86, 0.72, 0.02)",
@@ -437,23 +444,31 @@ def test_claims_belong_to_pages():
 
 
 def test_every_recalibrator_has_a_picture_and_a_row_in_both_tables():
-    text = (ROOT / "docs" / "explanation" / "recalibration.rst").read_text(encoding="utf-8")
+    folder = ROOT / "docs" / "explanation"
+    text = (folder / "recalibration.rst").read_text(encoding="utf-8")
+    examples = (folder / "recalibrator-examples.rst").read_text(encoding="utf-8")
     for name in set(recalibration.__all__) - {"BaseRecalibrator", "IdentityRecalibrator"}:
         short = name.removesuffix("Recalibrator")
         assert text.count(f"    :class:`{short} <skuq.recalibration.{name}>` |") == 2, name
-        assert len(re.findall(rf": {name}\n~+\n\n.. image:: generated/", text)) == 1, name
+        assert len(re.findall(rf": {name}\n-+\n\n.. image:: generated/", examples)) == 1, name
 
 
 @pytest.mark.parametrize(
-    ("page", "pictures"), [("recalibration", "recalibration"), ("conformal", "conformal"), ("pools", "pool")]
+    ("pages", "pictures"),
+    [
+        (["recalibrator-examples"], "recalibration"),
+        (["conformal", "conformal-methods"], "conformal"),
+        (["pools"], "pool"),
+    ],
 )
-def test_pictures_are_written_for_the_page(page, pictures, tmp_path, monkeypatch):
+def test_pictures_are_written_for_the_pages(pages, pictures, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     module = runpy.run_path(str(ROOT / "docs" / f"{pictures}_pictures.py"))
     module["write_pictures"](SimpleNamespace(srcdir=tmp_path))
     written = {path.name for path in (tmp_path / "explanation" / "generated").iterdir()}
-    text = (ROOT / "docs" / "explanation" / f"{page}.rst").read_text(encoding="utf-8")
+    folder = ROOT / "docs" / "explanation"
+    text = "".join((folder / f"{page}.rst").read_text(encoding="utf-8") for page in pages)
     assert set(re.findall(r"image:: generated/(\S+)", text)) == written
 
 
@@ -557,7 +572,7 @@ PEERS = ROOT / "docs/explanation/peers.rst"
 # What the column of skuq claims, by row: an expression that is true, of public names and the data below.
 FEATURES = {
     "estimators that scikit-learn clones and searches over": "clone(model).get_params()['cv'] == 3",
-    "distributions through its pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
+    "distributions through scikit-learn's pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
     "scorers of distributions": "search.best_score_ < 0",
     "a distribution for any regressor": "isinstance(model.predict_dist(X), distributions.Distribution)",
     "probabilistic models": "hasattr(regressors.LeastSquaresRegressor, 'predict_dist')",
@@ -574,7 +589,7 @@ FEATURES = {
     ),
     "guarantee for groups": "'group_by' in split.get_params()",
     "online calibration": "hasattr(split, 'partial_fit')",
-    "a factor, isotonic regression": (
+    "scaling by a factor, isotonic regression": (
         "{'StdScalingRecalibrator', 'IsotonicRecalibrator'} <= set(recalibration.__all__)"
     ),
     "Gaussian processes": "sum(name.startswith('GP') for name in recalibration.__all__) == 3",
@@ -607,8 +622,8 @@ NO_FEATURES = {
     "more than fifty parametric families": "len(distributions.__all__) < 50",
     "several targets": "raises(ValueError, model.fit, X, np.column_stack([y, y]))",
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
-    "guarantee for functions of x": None,
-    "control of other risks than miscoverage": None,
+    "guarantee for given functions of x": None,
+    "control of risks other than miscoverage": None,
     "survival analysis": None,
 }
 

@@ -216,9 +216,11 @@ def test_a_metric_without_weights_is_named():
         return 0.0
 
     for metric in (unweighted, positional, lambda y, dist, *, weight=None: 0.0):
-        with pytest.raises(TypeError, match=r"must take the keyword `sample_weight`, because .* does not"):
+        with pytest.raises(
+            TypeError, match=r"must have the argument `sample_weight`, because .* does not have it"
+        ):
             bootstrap_interval(Y, DIST, metric)
-        with pytest.raises(TypeError, match="`metric` must take the keyword `sample_weight`"):
+        with pytest.raises(TypeError, match="`metric` must have the argument `sample_weight`"):
             paired_permutation_test(Y, DIST, DIST, metric)
 
 

@@ -4,8 +4,8 @@ Conformal intervals that adapt to the noise
 
 Split conformal intervals have the same width for all rows. The method ``"normalized"`` of
 :class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation, and
-``"cqr"`` shifts predicted quantiles. With both methods, the width follows the noise, and the guarantee is the
-same.
+``"cqr"`` shifts predicted quantiles. With both methods, intervals are wider for rows with more noise, and the
+guarantee is the same.
 """
 
 import matplotlib.pyplot as plt
@@ -44,5 +44,6 @@ for ax, (method, estimator) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# The split intervals are 14.6 mpg wide for every car. The width of normalized intervals falls from 18.9 at
-# 2000 lb to 9.6 at 4500 lb, and the width of conformalized quantile regression falls from 19.4 to 11.0.
+# The split intervals are 14.6 mpg wide for every car. The width of normalized intervals decreases from 18.9
+# mpg at 2000 lb to 9.6 mpg at 4500 lb. The width of intervals by conformalized quantile regression decreases
+# from 19.4 to 11.0 mpg.

@@ -3,8 +3,9 @@ Are class probabilities calibrated? ClassReliabilityDisplay
 ===========================================================
 
 :class:`~skuq.displays.ClassReliabilityDisplay` compares predicted class probabilities with observed
-frequencies. The probabilities are of the most probable class of each row, or of one given class
-(``of_class``). Below the diagonal, a classifier is overconfident. Above the diagonal, it is underconfident.
+frequencies. It uses the probability of the most probable class of each row, or the probability of one given
+class (``of_class``). Below the diagonal, a classifier is overconfident. Above the diagonal, it is
+underconfident.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +44,7 @@ plt.show()
 # if the forest predicts a probability of 0.6, its prediction is almost always right. After calibration of the
 # forest, most rows are in the last bin.
 #
-# With ``strategy="isotonic"``, there are no bins to choose. The band shows the curves of calibrated
+# With ``strategy="isotonic"``, you do not choose bins. The band is the range of the curves of calibrated
 # probabilities:
 
 ClassReliabilityDisplay.from_estimator(

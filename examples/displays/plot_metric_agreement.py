@@ -37,13 +37,14 @@ table = pd.DataFrame(rows).T
 print(table.round(3))
 
 # %%
-# This table is the input of the heat map. For most metrics, the better direction is known. The argument
-# ``directions`` defines it for two metrics: a PICP close to the nominal coverage and a smaller sharpness are
-# better.
+# This table is the input of the heat map. For most metrics, skuq defines whether larger or smaller is better.
+# The argument ``directions`` defines this for the other two metrics: a PICP close to the nominal coverage is
+# better, and a smaller sharpness is better.
 
 display = MetricAgreementDisplay.from_reports(table, directions={"picp": 0.9, "sharpness": "lower"})
 
 # %%
-# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The two blocks are
-# almost unrelated. The ranking by the scores depends mainly on the features, and the ranking by the
-# calibration metrics depends on the factors. :func:`~skuq.evaluation.metric_agreement` returns the numbers.
+# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The orders of the
+# two blocks are almost unrelated. The order by the scores depends mainly on the number of features, and the
+# order by the calibration metrics depends on the factor. :func:`~skuq.evaluation.metric_agreement` returns
+# the numbers.

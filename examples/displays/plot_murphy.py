@@ -2,10 +2,11 @@
 Is a model better for every score? MurphyDisplay
 ================================================
 
-:class:`~skuq.displays.MurphyDisplay` plots the elementary scores of point forecasts, from which every
-consistent score is composed. The models predict the strength of concrete. The first plot shows the scores of
-their means. The second plot shows the difference of their 90 % quantiles from the quantiles of least squares,
-with a pointwise band of 95 %.
+:class:`~skuq.displays.MurphyDisplay` plots the elementary scores of point forecasts. Every score that is
+consistent for the mean, such as the squared error, is a weighted sum of these elementary scores. In this
+example, the models predict the strength of concrete. The first plot shows the scores of their means. The
+second plot shows the scores of their 90 % quantiles, minus the scores of the quantiles of least squares, with
+a pointwise band of 95 %.
 """
 
 import matplotlib.pyplot as plt

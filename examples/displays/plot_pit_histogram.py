@@ -2,8 +2,8 @@
 Which part of the distribution is wrong? PITHistogramDisplay
 ============================================================
 
-:class:`~skuq.displays.PITHistogramDisplay` plots the share of targets between predicted quantiles. The gray
-band holds all bins of a calibrated model with a probability of 95 %.
+:class:`~skuq.displays.PITHistogramDisplay` plots the share of targets between predicted quantiles. With a
+probability of 95 %, all bins of a calibrated model are inside the gray band.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Does the band follow the scatter? PredictionBandDisplay
-=======================================================
+Is the band as wide as the scatter? PredictionBandDisplay
+=========================================================
 
 :class:`~skuq.displays.PredictionBandDisplay` plots observed against predicted values, with prediction
 intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other end.
@@ -39,4 +39,4 @@ plt.show()
 
 # %%
 # With a constant width of 9.6 mpg, the band is too wide at the left, for cars of low fuel economy, and too
-# narrow at the right. With a model of the errors, the width follows the scatter, from 6.3 to 11.5 mpg.
+# narrow at the right. With a model of the errors, the width increases with the scatter, from 6.3 to 11.5 mpg.

@@ -3,8 +3,8 @@ Do sets of classes have the predicted coverage? PredictionSetDisplay
 ====================================================================
 
 :class:`~skuq.displays.PredictionSetDisplay` compares the coverage of prediction sets with the nominal
-coverage and with the predicted probability of the sets (dashed curve). A calibrated classifier lies on the
-dashed curve. Conformal sets lie on the diagonal.
+coverage and with the predicted probability of the sets (dashed curve). The curve of a calibrated classifier
+is close to the dashed curve. The curve of conformal sets is close to the diagonal.
 """
 
 import matplotlib.pyplot as plt
@@ -35,6 +35,6 @@ plt.show()
 
 # %%
 # At a nominal coverage of 90 %, the predicted coverage of naive Bayes is 99.8 %, and its observed coverage is
-# 92 %. Naive Bayes is therefore overconfident. Logistic regression is underconfident here. The accuracy of
-# naive Bayes is 90 %. After conformal calibration, its sets have the nominal coverage at every nominal
-# coverage above 90 %. At a nominal coverage of 98 %, its sets contain all classes.
+# 92 %. Naive Bayes is therefore overconfident. Logistic regression is underconfident in this example. The
+# accuracy of naive Bayes is 90 %. After conformal calibration, the coverage of its sets is nominal at every
+# nominal coverage above 90 %. At a nominal coverage of 98 %, its sets contain all classes.

@@ -3,8 +3,9 @@ For which forecasts is a quantile wrong? QuantileReliabilityDisplay
 ===================================================================
 
 :class:`~skuq.displays.QuantileReliabilityDisplay` compares a forecast quantile with the quantile of the
-targets that have this forecast. Isotonic regression estimates this quantile, so there are no bins. A
-calibrated quantile lies near the diagonal. Above the diagonal, the targets are larger than forecast.
+targets that have this forecast. The quantile of the targets is estimated by isotonic regression, without
+bins. The curve of a calibrated quantile is near the diagonal. If the curve is above the diagonal, the targets
+are larger than forecast.
 """
 
 import matplotlib.pyplot as plt

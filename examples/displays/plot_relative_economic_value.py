@@ -1,6 +1,6 @@
 """
-Which users gain from a forecast
-================================
+For which users is a forecast valuable? RelativeEconomicValueDisplay
+====================================================================
 
 A batch of concrete that is too weak causes a loss. A test of the batch before its use has a cost, and
 prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` shows the value of a forecast of the
@@ -29,8 +29,9 @@ forecasts = {
 forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
 
 # %%
-# The forest is better than the linear model for all users. Its mean alone is as good only in the middle. A
-# user with a small cost tests batches at small probabilities of the event, which the mean does not contain.
+# The forecast of the forest has a higher value than the forecast of the linear model for all users. The mean
+# of the forest alone has the same value only for medium ratios. A user with a small ratio of cost to loss
+# tests a batch even if the probability of the event is small, and the mean does not contain this probability.
 ax = None
 for name, dist in forecasts.items():
     display = RelativeEconomicValueDisplay.from_predictions(

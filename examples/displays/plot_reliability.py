@@ -3,8 +3,8 @@ Are large errors predicted? ReliabilityDisplay
 ==============================================
 
 :class:`~skuq.displays.ReliabilityDisplay` compares the root mean squared error with the predicted standard
-deviation, in bins of predicted standard deviation. A calibrated model lies on the diagonal. Above the
-diagonal, errors are larger than predicted.
+deviation, in bins of predicted standard deviation. The curve of a calibrated model is on the diagonal. If the
+curve is above the diagonal, errors are larger than predicted.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Where does a model lose? ScoreDecompositionDisplay
-==================================================
+Which part of a score is large? ScoreDecompositionDisplay
+=========================================================
 
 :class:`~skuq.displays.ScoreDecompositionDisplay` divides the CRPS of each model into miscalibration, which
 recalibration can remove, and discrimination, which only a better model can increase. All models on one gray
@@ -38,10 +38,10 @@ ScoreDecompositionDisplay.from_predictions(y_test, forecasts, unit="dB")
 plt.show()
 
 # %%
-# The forest discriminates much better than the linear model, and its miscalibration is not larger than by
-# chance (hollow point). With the errors on its training rows, which are too small, the same forest is the
-# least calibrated of the three forecasts. Its spread does not depend on the row, so it also discriminates
-# less.
+# The forest discriminates much better than the linear model, and its miscalibration is not larger than
+# expected by chance (hollow point). The third forecast is the same forest with the spread of its errors on
+# the training rows. These errors are too small, so the third forecast has the largest miscalibration. Its
+# spread is the same for all rows, so it also discriminates less.
 #
 # The intervals of the differences do not contain 0:
 
@@ -53,8 +53,8 @@ for other in ("linear", "forest, training errors"):
     print(table[["difference", "low", "high"]].round(3).to_string(), "\n")
 
 # %%
-# The parts by wind speed (m/s) show where the forest loses. At the highest speed, its score and its
-# miscalibration are largest:
+# The following table shows the parts for each wind speed (m/s). At the highest speed, the score and the
+# miscalibration of the forest are largest:
 
 parts = score_decomposition(y_test, forecasts["forest"], groups=X_test[:, 3], random_state=0)
 print(parts.groups.drop(columns="uncertainty").round(3).to_string())

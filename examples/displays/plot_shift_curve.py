@@ -3,8 +3,9 @@ How do scores change under shift? ShiftCurveDisplay
 ===================================================
 
 :class:`~skuq.displays.ShiftCurveDisplay` plots a score of :func:`~skuq.evaluation.shift_curve` against the
-severity of a shift of the test rows. The shift in this example is sensor noise. Its severity is in standard
-deviations of each feature. Models are fitted once per fold, on rows without the shift.
+severity of a shift of the test rows. The shift in this example is sensor noise. The severity is the standard
+deviation of this noise, in units of the standard deviation of each feature. Models are fitted once per fold,
+on rows without noise.
 """
 
 import matplotlib.pyplot as plt

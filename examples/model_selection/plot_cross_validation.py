@@ -33,6 +33,6 @@ CalibrationCurveDisplay.from_cv_results(results, X, y)
 plt.show()
 
 # %%
-# The CRPS varies between folds from 5.5 to 6.5 MPa, and the coverage from 84 % to 93 %. All curves are close
-# to the sampling band for 206 rows. If one curve is slightly outside the band, this is not evidence of
-# miscalibration.
+# The CRPS varies between folds from 5.5 to 6.5 MPa, and the coverage from 84 % to 93 %. The gray band is the
+# sampling band for 206 rows, and all curves are inside the band or close to it. One of five curves that is
+# slightly outside the band is not evidence of miscalibration.

@@ -31,4 +31,4 @@ plt.show()
 
 # %%
 # On its training rows, the forest seems underconfident: 90 % intervals cover 93 %. Out of fold, the forest is
-# overconfident: 90 % intervals cover 78 %. Only the out-of-fold coverage is the coverage of new rows.
+# overconfident: 90 % intervals cover 78 %. Only the out-of-fold coverage estimates the coverage of new rows.

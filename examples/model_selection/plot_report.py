@@ -45,5 +45,6 @@ axes[0, 0].set_ylabel("rings")
 plt.show()
 
 # %%
-# The figure shows each value with its confidence interval. The range of a calibrated model is gray. The
-# spread of the trees is outside this range for every metric. The model of the errors is always inside.
+# The figure shows each value with its confidence interval. The range of a calibrated model is gray. For the
+# spread of the trees, every metric is outside this range. For the model of the errors, every metric is
+# inside.

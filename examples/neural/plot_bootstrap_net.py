@@ -2,9 +2,9 @@
 How certain is the mean? BootstrapNetRegressor
 ==============================================
 
-:class:`~skuq.neural.BootstrapNetRegressor` trains networks on bootstrap rows, all in one pass. The spread of
-the networks gives the confidence interval of the mean. The noise is estimated from out-of-bag rows. Its
-variance is constant.
+:class:`~skuq.neural.BootstrapNetRegressor` trains networks on bootstrap samples of the rows, all in one pass.
+The spread of the networks gives the confidence interval of the mean. The variance of the noise is the same
+for all rows, and is estimated from out-of-bag rows.
 """
 
 import matplotlib.pyplot as plt

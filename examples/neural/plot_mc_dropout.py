@@ -2,9 +2,9 @@
 Dropout at prediction time: MCDropoutRegressor
 ==============================================
 
-:class:`~skuq.neural.MCDropoutRegressor` keeps dropout active at prediction time. The spread of the draws is
-the epistemic uncertainty. The spread depends on the dropout rate. This example compares three rates on the
-same data.
+:class:`~skuq.neural.MCDropoutRegressor` keeps dropout active at prediction time, so repeated predictions of a
+row differ. The spread of these predictions is the epistemic uncertainty. It depends on the dropout rate. This
+example compares three rates on the same data.
 """
 
 import matplotlib.pyplot as plt

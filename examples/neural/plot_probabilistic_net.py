@@ -45,6 +45,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 94 % of the targets. The
-# net neither standardizes nor calibrates, so the example uses ``StandardScaler`` for X and y.
-# :class:`~skuq.neural.PNNRegressor` includes both steps.
+# On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 94 % of the targets.
+# ``ProbabilisticNet`` does not standardize its input, so the example uses ``StandardScaler`` for X and y.
+# :class:`~skuq.neural.PNNRegressor` standardizes and calibrates by itself.

@@ -3,8 +3,8 @@ A network with uncertain weights, for few rows: VariationalRegressor
 ====================================================================
 
 The weights of :class:`~skuq.neural.VariationalRegressor` are normal variables, which are estimated by
-variational inference. With few training rows, its intervals are hardly too narrow. This example uses 100 rows
-of a function of five features, with noise.
+variational inference. The intervals of this model have nearly nominal coverage even with few training rows.
+This example uses 100 rows of a function of five features, with noise.
 """
 
 import matplotlib.pyplot as plt

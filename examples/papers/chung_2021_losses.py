@@ -243,17 +243,19 @@ def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
 
 
 def verdict(rows: Rows, name: str) -> str:
-    """Return a sentence with the number of values that agree with the paper."""
+    """Return sentences with the number of values that agree with the paper."""
     first, second = (np.abs([f(rows, loss) for loss in LOSSES]) for f in (distance_1, distance_2))
     narrow = np.abs([(table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES])
     single = [
         np.sum(np.abs([distance_2(rows, loss, [start]) for loss in LOSSES]) <= 2) for start in range(STARTS)
     ]
+    agree = "agree within two standard errors of the difference"
     return (
-        f"{name}: within two standard errors of the difference are {np.sum(second <= 2)} of {second.size} "
-        f"numbers of table 2 (within two of the paper's own errors, {np.sum(narrow <= 2)}; with one start "
-        f"for each seed, {', '.join(map(str, single))}), and within two standard deviations over starts "
-        f"{np.sum(first <= 2)} of {first.size} of table 1."
+        f"{name}: {np.sum(second <= 2)} of {second.size} numbers of table 2 {agree}, and "
+        f"{np.sum(narrow <= 2)} agree within two of the paper's own standard errors. With one start for "
+        f"each seed, {', '.join(map(str, single))} numbers {agree}. "
+        f"{np.sum(first <= 2)} of {first.size} numbers of table 1 agree within two standard deviations over "
+        "starts."
     )
 
 

@@ -7,9 +7,9 @@ coverage of deep learning uncertainty quantification procedures", Entropy 23(12)
 doi:10.3390/e23121608. The numbers are the coverage and the width of 95 % intervals. Widths are in standard
 deviations of the training targets.
 
-A random search selects hyperparameters by the error on a fifth of each fold's training rows. One call of
-`skuq.neural.fit_many` trains all candidates on all folds. Another call trains the final networks of all
-folds.
+A random search selects the hyperparameters of each fold. It holds out a fifth of the training rows of the
+fold, and compares the errors on these rows. One call of `skuq.neural.fit_many` trains all candidates on all
+folds. Another call trains the final networks of all folds.
 
     python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
     python kompa_2021_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50

@@ -4,8 +4,8 @@ Kompa et al. 2021, for regression: coverage and width of nine methods on shifted
 
 Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty quantification
 procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script
-measures it for regression: 90 % intervals of nine methods at their defaults, on three data sets and four
-shifts.
+measures the coverage of regressors under shift: 90 % intervals of nine methods with default parameters, on
+three data sets and four shifts.
 
     python kompa_2021_regression_shift.py                          # two methods, one split: a minute
     python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json

@@ -5,7 +5,8 @@ Navratil et al. 2023: two curves that cross
 This script repeats figure 4 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
 intervals using uncertainty characteristics curves", 2023. The figure compares the intervals of a Bayesian
 network, which is trained on data with a gap in [-1, 1] and sampled by Hamiltonian Monte Carlo, with intervals
-of constant width. The paper publishes neither data nor network, so both have a design of their own here.
+of constant width. The paper publishes neither the data nor the network, so this script defines its own data
+and network.
 
 The network has one layer of 20 units and is sampled by the No-U-Turn Sampler of pyro
 (``pip install pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forecasts. In

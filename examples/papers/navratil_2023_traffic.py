@@ -4,8 +4,8 @@ Navratil et al. 2023: uncertainty characteristics of traffic forecasts
 
 This script repeats figure 5 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
 intervals using uncertainty characteristics curves", 2023: the curve of a model of the metro traffic data
-compared with the curve of constant bands around the same predictions. The LSTM of the paper is in an
-anonymous reference, so the LSTM of this script has a design of its own. Four models of skuq are added.
+compared with the curve of constant bands around the same predictions. The paper only cites its LSTM, in an
+anonymous reference, so this script defines its own LSTM. It also evaluates four models of skuq.
 
 At midnight, each model forecasts the 24 hours of the day from the calendar, the weather of these hours and
 the traffic of the day before. The models are fitted to the hours until the end of 2016. The hours of 2017

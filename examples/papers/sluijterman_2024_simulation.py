@@ -4,10 +4,11 @@ Sluijterman et al. 2024: coverage at each x, by simulation
 
 This script repeats the experiments of Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates
 in machine learning for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. The paper compares
-two methods, bootstrapped networks (algorithm 1) and concrete dropout (algorithm 2), each with three layers of
-40, 30 and 20. For the process of figure 7, the script also evaluates the defaults of skuq.
+two methods, bootstrapped networks (algorithm 1) and concrete dropout (algorithm 2). The networks of both
+methods have three layers of 40, 30 and 20 units. For the process of figure 7, the script also evaluates the
+defaults of skuq.
 
-The paper does not specify the optimizer, the batch size, the epochs of dropout and whether data are
+The paper specifies neither the optimizer, the batch size and the epochs of dropout, nor whether data are
 standardized. This script uses Adam with a learning rate of 0.001, batches of 32, 80 epochs (for dropout also
 three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The density
 of `make_known_process` is a guess.

@@ -45,5 +45,6 @@ ax.legend()
 plt.show()
 
 # %%
-# With folds of rows, most mixes of the held-out rows of a fold are also in its training rows. The 90 %
-# intervals then cover only 82 % of the rows of new mixes. With folds of mixes, the intervals cover 90 %.
+# With folds of rows, a row and its fold's training rows often belong to the same mix, so the out-of-fold
+# errors are too small. The 90 % intervals then cover only 82 % of the rows of new mixes. With folds of mixes,
+# the intervals cover 90 %.

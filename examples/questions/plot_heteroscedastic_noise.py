@@ -1,6 +1,6 @@
 """
-Which method follows the noise?
-===============================
+Which method fits noise that varies?
+====================================
 
 In this simulation, the noise increases with x. The example compares three methods of
 :class:`~skuq.regressors.UncertaintyRegressor` for the same boosting model: the bootstrap with homoscedastic
@@ -43,5 +43,5 @@ plt.show()
 
 # %%
 # With homoscedastic noise, the intervals cover 100 % of the targets for x < 2 and 80 % for x > 4. With the
-# other two methods, the width follows the noise. Their coverage is 94 % to 97 % for x < 2 and 89 % to 91 %
-# for x > 4. Both methods have a smaller CRPS than the bootstrap.
+# other two methods, the intervals become wider as the noise increases. The coverage of these two methods is
+# 94 % to 97 % for x < 2 and 89 % to 91 % for x > 4, and their CRPS is smaller than the CRPS of the bootstrap.

@@ -44,9 +44,9 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# Intervals from the spread of the trees alone are a little too narrow here, with a coverage of 87 %. With
-# noise added, a part of the error counts twice, and the coverage is 98 %. The out-of-bag rows have the
-# smallest CRPS, 2.81 MPa, and the narrowest intervals that cover 90 %. They require only one fit of the
-# forest, whereas the model of the errors requires 10 fits. Conformal intervals are wider, and their coverage
-# is guaranteed. See :class:`~skuq.regressors.ForestDistributionRegressor`,
+# Intervals from the spread of the trees alone are a little too narrow here, with a coverage of 87 %. If noise
+# is added to this spread, a part of the error counts twice, and the coverage is 98 %. The method with
+# out-of-bag rows has the smallest CRPS, 2.81 MPa, and the narrowest intervals that cover 90 %. This method
+# requires only one fit of the forest, whereas the model of the errors requires 10 fits. Conformal intervals
+# are wider, and their coverage is guaranteed. See :class:`~skuq.regressors.ForestDistributionRegressor`,
 # :class:`~skuq.regressors.ResidualRegressor` and :class:`~skuq.regressors.CrossConformalRegressor`.

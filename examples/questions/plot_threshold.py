@@ -42,6 +42,6 @@ ax.set(xlabel="predicted probability of more than 50 MPa", ylabel="observed shar
 plt.show()
 
 # %%
-# At three thresholds, the Brier scores of one distribution are slightly lower than the scores of three
-# classifiers. At 50 MPa, the Brier score is 0.054 for the distribution and 0.065 for the classifier. The
-# distribution also gives the probability of any other threshold.
+# At each of three thresholds, the Brier score of the distribution is slightly lower than the Brier score of
+# the classifier for this threshold. At 50 MPa, the Brier score is 0.054 for the distribution and 0.065 for
+# the classifier. The distribution also gives the probability of any other threshold.

@@ -47,6 +47,6 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# If the intervals are calibrated only on the cars until 1973, they cover 68 % of the later cars. With
-# updates, the intervals become wider as the cars become more economical. These intervals cover 88 %. The
-# model itself is not refitted.
+# Intervals that are calibrated only on the cars until 1973 cover 68 % of the later cars. With updates, the
+# intervals become wider as the cars become more economical, and they cover 88 %. The updates do not refit the
+# model.

@@ -3,8 +3,8 @@ Why are my intervals too narrow?
 ================================
 
 The 90 % intervals of a fitted model cover far less than 90 % of new rows. The mean, the spread and the
-skewness of the standardized residuals distinguish errors of location, scale and shape. For each kind of
-error, there is a recalibrator in :mod:`skuq.recalibration`.
+skewness of the standardized residuals distinguish errors of location, scale and shape.
+:mod:`skuq.recalibration` has a recalibrator for each kind of error.
 """
 
 import matplotlib.pyplot as plt

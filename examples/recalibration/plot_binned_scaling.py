@@ -2,9 +2,10 @@
 A factor for each range of widths: BinnedScalingRecalibrator
 ============================================================
 
-A random forest predicts the age of abalone, and underestimates the error most for rows with a small spread of
-its trees. One factor cannot correct this. :class:`~skuq.recalibration.BinnedScalingRecalibrator` estimates
-one factor for each bin of predicted standard deviation.
+A random forest predicts the age of abalone. It underestimates its errors most for rows with a small spread of
+the trees. One factor for all rows cannot correct this difference.
+:class:`~skuq.recalibration.BinnedScalingRecalibrator` estimates one factor for each bin of predicted standard
+deviation.
 """
 
 import matplotlib.pyplot as plt

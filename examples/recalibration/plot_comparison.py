@@ -53,7 +53,7 @@ plt.show()
 # %%
 # On average, all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator` cover about 90 % or
 # more. With one correction for all rows, the coverage is lower in the quarter with the narrowest intervals
-# than in the other quarters. The corrections by bins, by an increasing variance, by conformal groups and by
-# Gaussian processes depend on the width. :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects
-# bias and shape, has the smallest CRPS, 1.25. The tails of a Cauchy distribution are too heavy for these
-# data.
+# than in the other quarters. Four kinds of corrections depend on the width and avoid this: bins, an
+# increasing variance, conformal groups and Gaussian processes.
+# :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects bias and shape, has the smallest CRPS,
+# 1.25. The tails of a Cauchy distribution are too heavy for these data.

@@ -3,8 +3,8 @@ The shape of the errors: EmpiricalRecalibrator
 ==============================================
 
 The errors of a linear model for the age of abalone are skewed, and a Gaussian forecast is symmetric.
-:class:`~skuq.recalibration.EmpiricalRecalibrator` replaces the shape of every forecast by the shape of the
-standardized errors, with the mean and scale of the row.
+:class:`~skuq.recalibration.EmpiricalRecalibrator` gives every forecast the shape of the standardized errors.
+The mean and the scale still depend on the row.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 Errors of infinite variance: GPCauchyRecalibrator
 =================================================
 
-:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution. The scale
-of this distribution hardly depends on single gross errors. In this example, the simulated errors have a
-Cauchy distribution, and a factor that is estimated by the Gaussian likelihood is far too large.
+:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution. The
+estimated scale of this distribution hardly depends on a few very large errors. In this example, the simulated
+errors have a Cauchy distribution. A factor that is estimated by the Gaussian likelihood is then far too
+large.
 """
 
 import matplotlib.pyplot as plt
@@ -31,6 +32,6 @@ for recalibrator in (StdScalingRecalibrator(), GPCauchyRecalibrator(random_state
 plt.show()
 
 # %%
-# A few gross errors determine the factor of :class:`~skuq.recalibration.StdScalingRecalibrator`: its 50 %
-# intervals are 54 wide and cover 99 %. The 50 % intervals of the Cauchy distributions are 1.9 wide and cover
-# 46 %. For errors of finite variance, use another recalibrator.
+# A few very large errors determine the factor of :class:`~skuq.recalibration.StdScalingRecalibrator`: its
+# 50 % intervals are 54 wide and cover 99 %. The 50 % intervals of the Cauchy distributions are 1.9 wide and
+# cover 46 %. For errors of finite variance, use another recalibrator.

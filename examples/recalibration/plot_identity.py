@@ -3,7 +3,7 @@ Does recalibration help? IdentityRecalibrator
 =============================================
 
 A recalibrator is a step of a pipeline, so a grid search can select it.
-:class:`~skuq.recalibration.IdentityRecalibrator` in the grid is the candidate without recalibration.
+:class:`~skuq.recalibration.IdentityRecalibrator` is the candidate without recalibration in this search.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,9 @@ A map of probability levels: IsotonicRecalibrator
 =================================================
 
 A linear model with Gaussian errors predicts the age of abalone, measured by the rings of the shell.
-:class:`~skuq.recalibration.IsotonicRecalibrator` estimates the observed level for each predicted level, such
-as 10 %, 50 % or 90 %, and corrects every quantile accordingly.
+:class:`~skuq.recalibration.IsotonicRecalibrator` estimates, for each predicted level such as 10 %, 50 % or
+90 %, the share of targets that are below the quantile of this level. It then replaces each predicted level by
+this share.
 """
 
 import matplotlib.pyplot as plt
@@ -35,4 +36,5 @@ plt.show()
 
 # %%
 # Before recalibration, 58 % of the targets are below the predicted median. After recalibration, 48 % of the
-# targets are below it. The correction is one map of levels for all rows. It also makes the forecasts skewed.
+# targets are below it. The correction is one map of levels for all rows. The recalibrated forecasts are
+# skewed, as the errors are.

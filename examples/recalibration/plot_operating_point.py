@@ -2,9 +2,9 @@
 One interval with a given miss rate: OperatingPointRecalibrator
 ===============================================================
 
-If you use only one interval, you can scale it to an acceptable miss rate, or to the minimum cost of width and
-misses. :class:`~skuq.recalibration.OperatingPointRecalibrator` selects this point on the uncertainty
-characteristics curve of the calibration rows.
+If you use only one interval per row, you can scale the intervals to an acceptable miss rate, or to the
+minimum cost of width and misses. :class:`~skuq.recalibration.OperatingPointRecalibrator` uses the uncertainty
+characteristics curve of the calibration rows to compute the factor.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Epistemic uncertainty and noise: BootstrapRegressor
 ===================================================
 
-:class:`~skuq.regressors.BootstrapRegressor` fits the regressor to resampled rows. The spread of these members
-is the epistemic uncertainty. More data would reduce the epistemic uncertainty. The noise is estimated from
-out-of-bag errors.
+:class:`~skuq.regressors.BootstrapRegressor` fits the regressor many times, each time to resampled rows. These
+fits are called members. The spread of the members is the epistemic uncertainty, which more data would reduce.
+The noise is estimated from out-of-bag errors.
 """
 
 import matplotlib.pyplot as plt

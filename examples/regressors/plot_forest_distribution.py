@@ -2,10 +2,10 @@
 The distribution of a random forest from one fit
 ================================================
 
-Every tree of a forest leaves out about a third of the rows.
-:class:`~skuq.regressors.ForestDistributionRegressor` calibrates the whole distribution on these rows. It also
-corrects the mean, because averages over leaves are too close to the overall mean. It estimates the epistemic
-uncertainty as well.
+Every tree of a forest is trained without about a third of the rows.
+:class:`~skuq.regressors.ForestDistributionRegressor` calibrates the whole distribution on these out-of-bag
+rows. It also estimates the epistemic uncertainty, and it corrects the mean: averages over leaves are too
+close to the overall mean.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-The column that makes the noise
-===============================
+Which columns determine the noise? FunctionalRegressor
+======================================================
 
-Permutation importance and partial dependence explain the prediction of a regressor. For the uncertainty,
-:class:`~skuq.regressors.FunctionalRegressor` makes the standard deviation the prediction. In these data, the
-demand depends on the price, and its noise depends on the distance:
+Permutation importance and partial dependence explain the prediction of a regressor. To explain the
+uncertainty, :class:`~skuq.regressors.FunctionalRegressor` returns the standard deviation as the prediction.
+In this simulation, the mean of the demand depends on the price, and the noise depends on the distance:
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,10 @@ boosting = HistGradientBoostingRegressor(max_iter=40, random_state=0)
 model = ResidualRegressor(boosting, random_state=0).fit(X[train], y[train])
 
 # %%
-# The importance for the CRPS names the price, because a wrong location costs more than a wrong width. The
-# importance for the standard deviation names the distance. Its targets are the unpermuted predictions, so it
-# needs no observed targets, and it is the loss of R² by the permutation:
+# For the CRPS, the price is the most important column, because a wrong location increases the CRPS more than
+# a wrong width. For the standard deviation, the distance is the most important column. This importance is the
+# decrease of R² after the values of a column are permuted. Its targets are the predictions before the
+# permutation, so it requires no observed targets:
 std = FunctionalRegressor(FrozenEstimator(model), "std")
 options = {"n_repeats": 3, "random_state": 0}
 by_crps = permutation_importance(model, X[test], y[test], scoring=get_scorer("neg_crps"), **options)
@@ -36,8 +37,8 @@ table = {"CRPS": by_crps.importances_mean, "std": by_std.importances_mean}
 print(pd.DataFrame(table, index=X.columns).round(2))
 
 # %%
-# Partial dependence shows the shape: the standard deviation grows exponentially with the distance, and is
-# nearly constant along the other columns.
+# Partial dependence shows the form of the dependence: the standard deviation grows exponentially with the
+# distance, and hardly depends on the other columns.
 figure, axes = plt.subplots(1, 3, figsize=(8.0, 2.8), sharey=True, layout="constrained")
 display = PartialDependenceDisplay.from_estimator(
     std, X[test], [0, 1, 2], grid_resolution=15, ax=axes

@@ -2,10 +2,9 @@
 Quantiles at several levels: MultiQuantileRegressor
 ===================================================
 
-The age of abalone, measured by the rings of the shell, is skewed: some abalone are much older than others of
-the same weight.
-:class:`~skuq.regressors.MultiQuantileRegressor` fits one quantile model per level. The quantiles define a
-distribution without an assumed shape.
+The age of abalone, measured by the rings of the shell, is skewed: a few abalone are much older than most
+abalone of the same weight. :class:`~skuq.regressors.MultiQuantileRegressor` fits one quantile model per
+level. The quantiles define a distribution without an assumed shape.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,7 @@ Intervals whose width depends on X
 ==================================
 
 Light cars differ more in fuel economy than heavy cars. :class:`~skuq.regressors.ResidualRegressor` fits a
-second model to the size of the out-of-fold errors, so the width of the intervals follows the size of the
-errors.
+second model to the size of the out-of-fold errors, so the intervals are wider for cars with larger errors.
 """
 
 import matplotlib.pyplot as plt

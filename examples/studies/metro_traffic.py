@@ -2,11 +2,11 @@
 Traffic on a motorway: a model of 2013, monitored until 2018
 ============================================================
 
-The hourly traffic of Interstate 94 between Minneapolis and St Paul (Hogue 2019, Metro Interstate Traffic
-Volume, UCI Machine Learning Repository, https://doi.org/10.24432/C5X60B). A model of hour, date and weather
-is fitted to four weeks in five of 2013. The fifth weeks, and all hours from 2014 on, are predicted,
-accumulated by quarter and compared with their nominal calibration. No hours were recorded from August 2014 to
-June 2015.
+The data are the hourly traffic of Interstate 94 between Minneapolis and St Paul (Hogue 2019, Metro Interstate
+Traffic Volume, UCI Machine Learning Repository, https://doi.org/10.24432/C5X60B). A model with the features
+hour, date and weather is fitted to four of every five weeks of 2013. The model then predicts every fifth week
+of 2013 and all hours from 2014 on. The script tests for each quarter whether these predictions are
+calibrated. No hours were recorded from August 2014 to June 2015.
 
 Errors of neighboring hours are correlated. The tests therefore use one hour in 25, which is a different hour
 of the day each time. The scores are computed from all hours.

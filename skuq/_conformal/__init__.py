@@ -1,1 +1,1 @@
-"""Private parts of conformal prediction: scores, quantiles of scores, intervals and sets."""
+"""Conformal prediction: scores, quantiles of scores, intervals and sets."""

@@ -20,24 +20,24 @@ from skuq._typing import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Ranks of m observed rows among the rows that calibrated their prediction."""
+    """Observed rows, each compared with the calibration rows of its prediction."""
 
-    exceeded_weight: FloatArray  # weight of the calibration scores that each row exceeds; shape (m,)
-    total: FloatArray  # weight of all calibration scores and of the row itself; shape (m,)
-    repetitions: FloatArray  # number of repetitions of each row; shape (m,)
+    exceeded_weight: FloatArray  # Weight of the calibration scores below the score of each row, shape (m,).
+    total: FloatArray  # Weight of all calibration scores plus the weight of the row, shape (m,).
+    repetitions: FloatArray  # Number of repetitions of each row, shape (m,).
 
     def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
-        """Return the mask of the rows outside the interval with this miscoverage."""
-        if miscoverage <= 0:  # infinite interval
+        """Return whether the interval with this miscoverage misses each row."""
+        if miscoverage <= 0:  # The interval is infinite.
             return np.zeros(self.exceeded_weight.shape, dtype=bool)
-        if miscoverage >= 1:  # empty interval
+        if miscoverage >= 1:  # The interval is empty.
             return np.ones(self.exceeded_weight.shape, dtype=bool)
         target = score_level(1 - miscoverage, symmetric) * self.total
         return np.asarray(self.exceeded_weight >= target * (1 - RANK_TOLERANCE))
 
 
 class AdaptiveCalibration:
-    r"""Calibration set and miscoverage, both updated by the observed rows.
+    r"""Calibration set and miscoverage, which observed rows update.
 
     For a nominal miscoverage :math:`\alpha`, the miscoverage :math:`\alpha_t` of interval t is
 
@@ -45,7 +45,6 @@ class AdaptiveCalibration:
 
     (Gibbs and Candès, eq. 2), where :math:`\mathrm{err}_t` is 1 if the target of row t is outside its
     interval and 0 otherwise. All rows that are observed in one batch have the same :math:`\alpha_t`.
-    ``calibration_set`` is set by the first call of `extend`.
     """
 
     calibration_set: CalibrationSet
@@ -65,12 +64,12 @@ class AdaptiveCalibration:
         self._levels: dict[float, tuple[int, float]] = {}
 
     def extend(self, parts: Sequence[PredictedRows]) -> None:
-        """Add the new parts, and rank their rows among the earlier rows; an invalid part is not added."""
+        """Compare the rows of the new parts with the earlier rows, and add them to the calibration set."""
         for part in parts[self._n_parts :]:
             new, observed = self._scored(part), []
             if self._n_parts:
                 observed = [self._observe(part)]
-                # `fit` gives the first part; `window` drops rows only when later parts are added
+                # The first part comes from `fit`. `window` removes rows only when later parts are added.
                 new = self.calibration_set.followed_by(new, self._window)
             new.check()
             self.calibration_set = new
@@ -78,9 +77,9 @@ class AdaptiveCalibration:
             self._n_parts += 1
 
     def miscoverage(self, coverage: float) -> float:
-        r"""Return :math:`\alpha_t` after all observed rows; it may lie outside [0, 1] by up to one step."""
+        r"""Return :math:`\alpha_t` after all observed rows, which may be slightly outside [0, 1]."""
         nominal = 1 - coverage
-        # continue from the last call, so that each observed row changes the miscoverage once
+        # The update continues from the last call, so that each observed row changes the miscoverage once.
         n_done, level = self._levels.get(coverage, (0, nominal))
         for rows in self._observed[n_done:]:
             misses = float(rows.repetitions @ rows.missed(level, self._score.symmetric))
@@ -95,6 +94,7 @@ class AdaptiveCalibration:
             np.broadcast_to(part.test_weight, part.n),
             part.labels,
             self._options,
+            part.functions,
         )
 
     def _observe(self, part: PredictedRows) -> Observed:

@@ -25,14 +25,14 @@ class ConformalStrategy(Protocol):
         """Return point predictions, shape (n,)."""
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals that carry the coverage guarantee, shape (n, 2, k)."""
+        """Return the intervals with guaranteed coverage, shape (n, 2, k)."""
 
     def dist(self, X: Any) -> Distribution:
         """Return the predictive distributions."""
 
 
 class BaseConformalRegressor(BaseUncertaintyRegressor):
-    """Base class of the conformal regressors; `_fit` of a subclass must set ``_conformal``."""
+    """Base class of the conformal regressors; the method `_fit` of a subclass sets ``_conformal``."""
 
     _conformal: ConformalStrategy
 
@@ -43,7 +43,7 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         return self._conformal.n_calibration
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return the prediction intervals that carry the guarantee.
+        """Return the prediction intervals with guaranteed coverage.
 
         Parameters
         ----------
@@ -55,8 +55,9 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
-            ``bounds[:, 0]`` is the lower bound; in the units of y. If the coverage needs more calibration
-            rows, the bounds are infinite and a `SmallSampleWarning` is issued.
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of y. If the
+            coverage needs more calibration rows, the bounds are infinite, and a `SmallSampleWarning` is
+            issued.
         """
         self._check_new(X)
         checked = check_coverage(coverage)
@@ -64,7 +65,7 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         return bounds if checked.ndim else bounds[:, :, 0]
 
     def _draw_seeds(self) -> list[int]:
-        """Return the seed of splits and the seed of the wrapped estimator."""
+        """Return the seed of the splits and the seed of the wrapped estimator."""
         seeds: list[int] = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         return seeds
 

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
+from skuq._conformal.basis import BasisRows
 from skuq._conformal.groups import ALL_ROWS, Groups, grouped_dist
 from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
@@ -19,7 +21,7 @@ from skuq.distributions import Distribution
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows predicted in one call by a model fitted to other rows; ``y`` is empty until it is observed."""
+    """Rows and their prediction by a model of other rows; ``y`` is empty until it is observed."""
 
     prediction: Any
     y: FloatArray
@@ -28,16 +30,14 @@ class PredictedRows(WeightedRows):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationScores:
-    """Scores, weights and groups of k calibration rows, in the order of their observation.
+    """Scores, weights and groups of k calibration rows, in the order of their observation."""
 
-    The weight of a row is its number of repetitions times its density ratio.
-    """
-
-    scores: FloatArray  # shape (1, k) for both bounds, or (2, k) for the lower and the upper bound
-    repetitions: FloatArray  # shape (k,)
-    density_ratio: FloatArray  # 1 without covariate shift, shape (k,)
-    labels: np.ndarray | None  # Mondrian categories, shape (k,)
+    scores: FloatArray  # One score per row, shape (1, k), or one score per bound, shape (2, k).
+    repetitions: FloatArray  # Number of repetitions of each row, shape (k,).
+    density_ratio: FloatArray  # Density ratio of each row under covariate shift, otherwise 1, shape (k,).
+    labels: np.ndarray | None  # Group of each row, shape (k,), or None without groups.
     options: GroupsAndShift
+    functions: pd.DataFrame | None = None  # functions of x from ``basis``, shape (k, d)
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
@@ -55,7 +55,6 @@ class CalibrationScores:
         )
 
     def with_scores(self, scores: FloatArray) -> Self:
-        """Return the same rows with other scores."""
         return replace(self, scores=scores)
 
     def __len__(self) -> int:
@@ -63,20 +62,26 @@ class CalibrationScores:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """Weight of each row, shape (k,), not all 0."""
+        """Weight of each row, its repetitions times its density ratio, shape (k,)."""
         return check_weight(self.repetitions * self.density_ratio)
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Mondrian categories of the rows, or None without groups; raise if a category has too few rows."""
+        """Groups of the rows, or None without groups."""
         return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
 
+    @cached_property
+    def basis_rows(self) -> BasisRows | None:
+        return None if self.functions is None else BasisRows(self.functions, self.weight)
+
     def check(self) -> None:
-        """Raise if all weights are 0 or a group is too small."""
+        """Raise an error if all weights are 0, a group is too small, or the basis has too many functions."""
         _ = self.weight, self.groups
+        if self.basis_rows is not None:
+            self.basis_rows.check()
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield, for each group, its new rows and the ranks of its calibration scores, lower bound first."""
+        """Yield the new rows of each group, and the ranks of the calibration scores of the group."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
         for number, new, calibrating in parts:
@@ -85,24 +90,25 @@ class CalibrationScores:
                 self._ranks_of_groups[number] = tuple(
                     WeightedRanks(scores[calibrating], weight) for scores in self.scores
                 )
-            # labels of shape (1,) hold for all new rows
+            # One label applies to all new rows.
             one_group = labels is not None and len(labels) == 1
             yield slice(None) if one_group else new, self._ranks_of_groups[number]
 
     # ------------------------------------------------------------------------------ new rows
 
     def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
-        r"""Return the score quantile of each new row, shape (1, n) or (2, n) for one or two scores per row.
+        """Return the score quantile of each new row, shape (1, n) or (2, n) for one or two scores per row.
 
-        The quantile is the smallest score s such that the scores of the row's group up to s have a weight of
-        at least :math:`p (W + w_*)`, or +inf if there is no such score (Tibshirani et al. 2019, eq. 7). W is
-        the weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or
-        ``(1 + coverage) / 2`` if each bound has its own score.
+        Let W be the weight of the row's group, :math:`w_*` the weight of the new row, and p the level. The
+        quantile is the smallest score s such that the scores up to s have a weight of at least :math:`p (W +
+        w_*)`, or inf if there is no such score (Tibshirani et al. 2019, eq. 7).
         """
         quantile = np.full((len(self.scores), rows.n), np.inf)
         level = score_level(coverage, symmetric=len(self.scores) == 1)
+        if self.basis_rows is not None and rows.functions is not None:
+            return self.basis_rows.quantile(self.scores, rows.functions, float(level))
         for new, ranks in self.ranks_for(rows):
-            if level < 1:  # at level 1 the quantile is the score of the new row, +inf
+            if level < 1:  # At level 1, the quantile is the score of the new row, which is infinite.
                 target = level * (ranks[-1].total + rows.test_weight_of(new))
                 for of_bound, ranked in zip(quantile, ranks, strict=True):
                     of_bound[new] = ranked.quantile(target)
@@ -120,20 +126,20 @@ class CalibrationSet(CalibrationScores):
     """Calibration scores of intervals."""
 
     def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
-        """Return the weight of the scores whose intervals do not contain the observed y, shape (n,)."""
-        # bounds are compared after rounding, so that the misses agree with `predict_interval`
+        """Return the weight of the calibration scores whose intervals miss the observed y, shape (n,)."""
+        # Rounded bounds are compared, so that the result agrees with `predict_interval`.
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
             low, high, scale = (part[new] for part in band)
             y = rows.y[new]
-            # bound < y is equivalent to bound <= the largest number below y
+            # The comparison bound < y is equivalent to bound <= the largest number below y.
             below = count_reached(ranks[0].values, -low, scale, np.nextafter(-y, -np.inf))
             above = count_reached(ranks[-1].values, high, scale, np.nextafter(y, -np.inf))
             weight[new] = np.maximum(ranks[0].weight_of(below), ranks[-1].weight_of(above))
         return weight
 
     def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
-        """Return the conformal predictive distributions; both bounds of the band must be equal."""
+        """Return the conformal predictive distributions for a band whose bounds are equal."""
         return grouped_dist(
             self.groups,
             rows.labels,
@@ -147,7 +153,7 @@ class CalibrationSet(CalibrationScores):
 
 
 def check_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of calibration rows; raise if all are 0."""
+    """Return the weights of calibration rows; raise an error if all are 0."""
     if not weight.sum() > 0:
         raise ValueError(
             "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "

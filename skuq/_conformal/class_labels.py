@@ -19,8 +19,8 @@ def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise TypeError(
-            f"`estimator` must have the attribute `classes_` after `fit`, but {name_of(estimator)} lacks it. "
-            "The attribute labels the columns of the probabilities."
+            "`estimator` must have the attribute `classes_` after `fit`, with the class of each column of "
+            f"the probabilities, but {name_of(estimator)} does not have it."
         )
     if proba is not None and len(classes) != proba.shape[1]:
         raise ValueError(
@@ -31,14 +31,14 @@ def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
 
 
 def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, estimator: Any) -> None:
-    """Raise if no calibration row has a label that the classifier was trained on."""
+    """Raise an error if no calibration row has a label from the training rows of the classifier."""
     if not is_known.size or is_known.any():
         return
     label = labels[:1].tolist()[0]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
-            f"`y` must contain classes of the frozen classifier, {classes[:10].tolist()}, got only other "
-            f"labels, first {label!r} at row 0."
+            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}, got only "
+            f"other labels, such as {label!r} at row 0."
         )
     raise ValueError(
         "`cv` must hold out rows whose labels also occur in training rows, got only other labels, such as "
@@ -47,7 +47,7 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
-    """Warn that sets contain all classes because calibration labels are not among the training rows."""
+    """Warn that sets contain all classes, because calibration labels do not occur in the training rows."""
     warn_user(
         f"sets contain all classes at the coverage {100 * coverage:g} %, because {unknown:g} of {n:g} "
         "calibration rows have labels without training rows. Use a lower coverage, or train on rows of more "
@@ -57,7 +57,7 @@ def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
 
 
 def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
-    """Add the most probable class to empty sets (n, K, k); ``proba`` is called only if a set is empty."""
+    """Add the most probable class to empty sets; ``proba`` is called only if there are empty sets."""
     empty = ~sets.any(axis=1)
     if empty.any():
         row, level = np.nonzero(empty)

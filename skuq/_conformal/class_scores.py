@@ -12,7 +12,7 @@ from skuq._validation import check_integer, check_number, check_option
 
 
 class ClassScore(Protocol):
-    """Nonconformity score of each class; a prediction set contains the classes with small scores."""
+    """Nonconformity score of each class; prediction sets contain the classes with small scores."""
 
     @property
     def randomized(self) -> bool:
@@ -29,16 +29,15 @@ class LACScore:
     randomized: bool = False
 
     def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return the score of each class, shape (n, K)."""
         return np.asarray(1 - proba.astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True)
 class APSScore:
-    """Total probability of the classes that are more probable than a class (Romano, Sesia and Candès 2020).
+    """Sum of the probabilities of all more probable classes (Romano, Sesia and Candès 2020).
 
-    If randomized, a share of the class's own probability is added; the share is uniform on [0, 1]. The
-    penalty of RAPS is added for each rank beyond ``k_reg`` (Angelopoulos, Bates, Jordan and Malik 2021).
+    If randomized, the sum also includes a random share of the probability of the class, uniform on [0, 1].
+    For each rank beyond ``k_reg``, the penalty of RAPS is added (Angelopoulos, Bates, Jordan and Malik 2021).
     """
 
     randomized: bool
@@ -46,8 +45,7 @@ class APSScore:
     k_reg: int
 
     def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return the score of each class, shape (n, K)."""
-        # a stable sort ranks ties in the order of the columns
+        # A stable sort ranks equally probable classes in the order of the columns.
         order = np.argsort(-proba, axis=1, kind="stable")
         descending = np.take_along_axis(proba, order, axis=1)
         by_rank = np.zeros(proba.shape)
@@ -79,6 +77,6 @@ def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> Clas
 
 
 def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the score of each row's label, shape (n,); labels with code -1 are unknown and get infinity."""
+    """Return the score of each row's label, shape (n,), or infinity for an unknown label (code -1)."""
     of_label = scores[np.arange(len(scores)), codes]
     return np.where(codes < 0, np.inf, of_label)

@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: all rows are calibration rows, each predicted by models fitted without it."""
+"""Cross-conformal prediction: each row is a calibration row of models that are fitted without it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
 _BLOCK_FLOATS = 1 << 22
-"""Largest number of predictions, over all models, in memory at a time: 32 MB."""
+"""Largest number of predictions that are in memory at the same time (32 MB)."""
 
 _FEW_IN_A_FOLD = 32
 """Below this number of rows per fold, `PairBounds` is faster than `FoldBounds`."""
 
 _TAIL_LEVELS = np.array([0.995, 0.999, 0.9995, 0.9999])
-"""Levels of the predictive distribution beyond 0.99."""
+"""Levels of the predictive distribution above 0.99."""
 
 
 def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
-    """Return bootstrap resamples, each with the drawn rows and at least one row that was not drawn."""
+    """Return bootstrap resamples as pairs of drawn rows and rows that are not drawn, at least one of each."""
     rng = np.random.RandomState(seed)
     splits: list[Split] = []
     while len(splits) < n_resamples:
@@ -53,8 +53,8 @@ def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
 
 def fold_bounds(folds: CrossFit, data: TrainingData, *, symmetric: bool) -> tuple[CrossBounds, float]:
     """Return the bounds of CV+ and of the jackknife+, and the number of calibration rows."""
-    # A row that is tested t times has weight 1/t in each test. The weights of all comparisons of two rows
-    # then sum to at most one, as the guarantee requires (Barber et al. 2021, theorem 1).
+    # A row that is tested t times has weight 1/t in each test. The guarantee of Barber et al. (2021, theorem
+    # 1) requires that the weights of all comparisons of two rows sum to at most one.
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
     residual = data.y[rows] - predicted
@@ -102,7 +102,7 @@ def _pair_bounds(
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
-    """Return the weight of each tested row; None if all weights are 1."""
+    """Return the weight of each tested row, or None if all weights are 1."""
     if data.sample_weight is None:
         return share
     weight = data.sample_weight[rows]
@@ -113,10 +113,10 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     in_all = ~left_out.any(axis=0)
     if in_all.any():
         raise ValueError(
-            f"each row must be left out of at least one resample, but {int(in_all.sum())} of {in_all.size} "
+            f"each row must be missing in at least one resample, but {int(in_all.sum())} of {in_all.size} "
             f"rows are in all {len(left_out)} resamples, the first of them row {rows[np.argmax(in_all)]}. "
-            "Raise `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that leave more "
-            "rows out."
+            "Increase `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that contain "
+            "fewer rows."
         )
 
 
@@ -124,20 +124,21 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
 class CrossConformal:
     """Models of all folds or resamples, and the scores of the calibration rows."""
 
-    estimator: Any  # fitted on all rows; predicts points
+    estimator: Any  # Estimator that is fitted to all rows, for point predictions.
     members: tuple[FoldModel, ...]
     calibration: CrossBounds
-    n_calibration: float  # number of calibration rows, or the sum of their weights
+    n_calibration: float  # Number of calibration rows, or the sum of their weights.
     symmetric: bool
-    block_size: int | None  # rows predicted at a time by `PairBounds`; None limits the memory
+    # Number of rows per block of `PairBounds`; None means a number that limits the memory.
+    block_size: int | None
     n_jobs: int | None
-    member_name: str  # name of a member in errors
+    member_name: str  # Name of a model in errors, such as "fold".
 
     def point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator, X)
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k); bounds that cross are swapped."""
+        """Return the intervals of each coverage, shape (n, 2, k); crossing bounds are exchanged."""
         levels = score_level(coverages, self.symmetric)
         bounds = self._bounds(X, levels)
         warn_of_few_rows("coverage", coverages, levels, self.n_calibration)
@@ -145,40 +146,36 @@ class CrossConformal:
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
-        """Return the distributions whose quantiles are the one-sided bounds; bounds that cross are sorted."""
+        """Return the distributions whose quantiles are the one-sided bounds; crossing bounds are sorted."""
         score_levels, upper = self._grid()
         bounds = self._bounds(X, score_levels)
         low, high = bounds[:, 0], bounds[:, 1]
-        # the median is between the two bounds of the first level
+        # The median is the mean of both bounds of the first level.
         median = (low[:, :1] + high[:, :1]) / 2
         values = np.concatenate([low[:, :0:-1], median, high[:, 1:]], axis=1)
         return Quantiles(np.concatenate([1 - upper[::-1], [0.5], upper]), values)
 
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return the levels of the score quantiles, and the levels of the upper bounds in the distribution.
-
-        With few calibration rows, there is one level per row. With more rows, there is one level per percent.
-        Levels in `_TAIL_LEVELS` are added if their bounds are finite. The first level of the scores gives the
-        two bounds around the median.
-        """
+        """Return the levels of the score quantiles and of the upper bounds of the distribution."""
         n, symmetric = self.n_calibration, self.symmetric
         n_ranks = min(math.floor(n), 49 if symmetric else 99)
         tails = 2 * _TAIL_LEVELS - 1 if symmetric else _TAIL_LEVELS
         first = 0.0 if symmetric else 0.5
         inner = np.arange(1, n_ranks + 1) / (n_ranks + 1)
-        last = [n / (n + 1)] if n_ranks == math.floor(n) else []  # a weighted n may not be an integer
+        # If the rows have weights, n may not be an integer.
+        last = [n / (n + 1)] if n_ranks == math.floor(n) else []
         levels = np.unique(np.concatenate([inner, last, tails]))
         finite = levels * (n + 1) * (1 - RANK_TOLERANCE) <= n
         levels = levels[(levels > first) & finite]
         if not levels.size:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows: with {n:g}, only the median has "
-                "finite bounds. Fit on more rows."
+                f"a predictive distribution needs more calibration rows, got {n:g}, with which only the "
+                "median is finite. Fit on more rows."
             )
         return np.append(first, levels), 0.5 + levels / 2 if symmetric else levels
 
     def _bounds(self, X: Any, score_levels: FloatArray) -> FloatArray:
-        """Return lower and upper bounds, shape (n, 2, k)."""
+        """Return the lower and upper bounds, shape (n, 2, k)."""
         targets = score_levels * (self.n_calibration + 1)
         n = count_rows(X)
         bounds = np.empty((n, 2, targets.size))
@@ -191,13 +188,13 @@ class CrossConformal:
         return bounds
 
     def _predict_members(self, X: Any) -> FloatArray:
-        """Return the predictions of all members, shape (M, n)."""
+        """Return the predictions of all models, shape (M, n)."""
         tasks = [
             (member.estimator, member.model_input(X), f"the model of {self.member_name} {k + 1}")
             for k, member in enumerate(self.members)
         ]
         predictions = np.empty((len(self.members), count_rows(X)))
-        if self.n_jobs in (None, 1):  # joblib would take longer than the predictions of a thousand members
+        if self.n_jobs in (None, 1):  # joblib would take longer than the predictions of a thousand models.
             parts: Iterable[FloatArray] = itertools.starmap(predict_member, tasks)
         else:
             calls = (delayed(predict_member)(*task) for task in tasks)

@@ -1,4 +1,4 @@
-"""Cross-conformal classification (CV+): each row is scored by a model that is not fitted to it."""
+"""Cross-conformal classification (CV+): the score of each row comes from a model of other rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fit_cross_sets(
     n_jobs: int | None,
     verbose: int,
 ) -> CrossSets:
-    """Fit one classifier per fold and one to all rows; a row in t test folds has weight 1/t in each."""
+    """Fit one classifier per fold, and one classifier to all rows."""
     folds = fit_folds(estimator, data, splits, n_jobs=n_jobs, verbose=verbose, predict=class_proba)
     fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     n_tests = np.bincount(np.concatenate(folds.test_rows), minlength=len(data))
@@ -64,12 +64,12 @@ class RankedFold:
     """Classifier of one fold and the scores of the fold's test rows."""
 
     model: FoldModel
-    classes: np.ndarray  # classes of the columns; they may differ between folds
-    ranks: WeightedRanks | None  # scores of the test rows; None if their weights are 0
+    classes: np.ndarray  # Classes of the columns, which may differ between folds.
+    ranks: WeightedRanks | None  # Scores of the test rows, or None if all their weights are 0.
 
     @property
     def weight_of_unknown(self) -> float:
-        """Weight of the test rows whose label is not among the training rows."""
+        """Weight of the test rows whose label does not occur in the training rows."""
         if self.ranks is None or self.ranks.weights is None:
             return 0.0
         return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
@@ -81,7 +81,7 @@ class RankedFold:
         if self.ranks is None:
             return np.zeros((count_rows(X), len(classes)))
         proba = class_proba(self.model.estimator, self.model.model_input(X))
-        # the score of a class without training rows is infinite, both for new rows and for calibration rows
+        # The score of a class without training rows is infinite, for new rows and for calibration rows.
         scores = np.full((len(proba), len(classes)), np.inf)
         scores[:, codes_of(self.classes, classes)] = score.score(proba, uniform)
         below: IntArray = np.searchsorted(self.ranks.values, scores, side="left")
@@ -92,24 +92,23 @@ class RankedFold:
 class CrossSets:
     """Classifiers of all folds and the scores of the calibration rows."""
 
-    model: FoldModel  # fitted on all rows
+    model: FoldModel  # Classifier that is fitted to all rows.
     classes: np.ndarray
     score: ClassScore
     allow_empty: bool
-    members: tuple[RankedFold, ...]  # models of the folds
-    n_calibration: float  # number of calibration rows, or the sum of their weights
+    members: tuple[RankedFold, ...]  # Classifiers of the folds.
+    n_calibration: float  # Number of calibration rows, or the sum of their weights.
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
-        """Return the sets of each coverage, shape (n, K, k).
+        """Return the sets of each coverage, shape (n, K, k) (Romano, Sesia and Candès 2020, section 2.3).
 
-        A class is in the set if the calibration scores below its scores, summed over folds, have a weight of
-        less than c (n + 1) (Romano, Sesia and Candès 2020, section 2.3).
+        A class is in the set if the calibration scores below its scores have a weight of less than c (n + 1).
         """
         below = sum(member.weight_below(X, self.classes, self.score, uniform) for member in self.members)
         targets = rank_target(coverages * (self.n_calibration + 1), self.n_calibration)
         warn_of_few_rows("set", coverages, coverages, self.n_calibration)
         unknown = sum(member.weight_of_unknown for member in self.members)
-        # each set contains all classes if the rows with known labels have too little weight
+        # Each set contains all classes if the rows with known labels have too little weight.
         all_classes = (self.n_calibration - unknown < targets) & has_rank(coverages, self.n_calibration, 1.0)
         if all_classes.any():
             warn_of_unknown_labels(coverages[all_classes].max(), unknown, self.n_calibration)

@@ -1,4 +1,4 @@
-"""Models of folds or of one split, with their test rows, for regression and classification."""
+"""Models of folds or of one split and their test rows, for regression and classification."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skuq._fitting.row_sets import check_calibration_size, check_disjoint, colum
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_unused
+from skuq._validation import check_option, check_unused
 from skuq.distributions._unreachable_levels import LevelKind, unreachable_level, warn_of_unreachable_level
 
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """Fitted model and, for a precomputed kernel, the columns of its training rows."""
+    """Fitted model; for a precomputed kernel, also the columns of its training rows."""
 
     estimator: Any
     columns: IntArray | None = None
@@ -40,27 +40,32 @@ class HeldOut(NamedTuple):
 def check_groups_need_cv(cv: Any, fit_params: dict[str, Any]) -> None:
     if fit_params.get("groups") is not None and cv is None:
         raise ValueError(
-            "`groups` is given, but without `cv` the held-out rows are drawn regardless of groups. Pass "
-            "cv=GroupShuffleSplit(1), or omit `groups`."
+            "`groups` is given, but the held-out rows are drawn without regard to groups if `cv` is None. "
+            "Pass cv=GroupShuffleSplit(1), or omit `groups`."
         )
 
 
 def held_out_splits(
     owner: Any, cv: Any, data: TrainingData, draw: Callable[[int], Split]
 ) -> list[Split] | None:
-    """Return the splits of ``cv``, by default ``draw(n_held_out)``; None for a FrozenEstimator."""
+    """Return the splits of ``cv``, or one split from ``draw``, or None for a FrozenEstimator."""
     if isinstance(owner.estimator, FrozenEstimator):
         remedy = "The frozen model is not refitted, so all rows are calibration rows."
         check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
         return None
-    if cv is None:
-        return [draw(n_held_out(check_calibration_size(owner.calibration_size), len(data)))]
+    if cv is None or isinstance(cv, str):
+        n_last = n_held_out(check_calibration_size(owner.calibration_size), len(data))
+        if cv is None:
+            return [draw(n_last)]
+        check_option(cv, "cv", ("last",))
+        rows = np.arange(len(data))
+        return [(rows[:-n_last], rows[-n_last:])]
     check_unused(owner, ("calibration_size",), "with `cv`", "The splits of `cv` have their own sizes.")
     return splits_of(resolve_cv(cv), data)
 
 
 def splits_of(splitter: Any, data: TrainingData) -> list[Split]:
-    """Return training and test rows of each fold; raise if they overlap."""
+    """Return the training and test rows of each fold; raise an error if they overlap."""
     splits = split_rows(splitter, data.X, data.y, data.groups)
     check_disjoint(splits, len(data))
     return splits
@@ -73,7 +78,7 @@ def fit_held_out(
     predict: Callable[[Any, Any], Any],
     **options: Any,
 ) -> HeldOut:
-    """Fit one model to the training rows and predict the test rows; without a split, only predict."""
+    """Fit a model to the training rows and predict the test rows; without a split, predict all rows."""
     if split is None:
         return HeldOut(FoldModel(estimator), np.arange(len(data)), predict(estimator, data.X))
     train, test = split
@@ -93,10 +98,10 @@ def fold_models(folds: CrossFit) -> tuple[FoldModel, ...]:
 
 
 def check_tested_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of tested rows; raise if all are 0."""
+    """Return the weights of tested rows; raise an error if all are 0."""
     if not weight.any():
         raise ValueError(
-            "`sample_weight` must be positive for some test row of `cv`, got zeros for all test rows."
+            "`sample_weight` must be positive for at least one test row of `cv`, got 0 for all test rows."
         )
     return weight
 

@@ -1,4 +1,4 @@
-"""Mondrian categories: scores are ranked within each group, so each group has its own guarantee."""
+"""Groups of rows (Mondrian categories): scores are ranked within a group, so each group has a guarantee."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skuq.distributions import Concatenated, ConformalPredictive, Distribution
 RARE_GROUPS = ("raise", "pool")
 
 _SAME = 1e-9
-"""Scales with a smaller relative difference are equal up to rounding."""
+"""Scales with a smaller relative difference count as equal."""
 
 
 def check_groups(owner: Any) -> tuple[str, int]:
-    """Check and return ``rare_groups`` and ``min_group_size`` of an estimator."""
+    """Return the checked parameters ``rare_groups`` and ``min_group_size`` of an estimator."""
     rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
     min_group_size = check_integer(owner.min_group_size, "min_group_size")
     if owner.group_by is None:
@@ -29,7 +29,7 @@ def check_groups(owner: Any) -> tuple[str, int]:
 
 
 def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Return the result of ``group_by`` as an array of n labels; raise if a label is missing."""
+    """Return the result of ``group_by`` as an array of n labels; raise an error if a label is missing."""
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -39,13 +39,13 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     if missing.any():
         raise ValueError(
             f"`group_by` must give a label for every row, got {array[missing][0]} at row "
-            f"{int(np.argmax(missing))}. Give missing values a label of their own."
+            f"{int(np.argmax(missing))}. Return a separate label for missing values."
         )
     return array
 
 
 class Part(NamedTuple):
-    """Indices of the new rows and of the calibration rows of one group; number -1 means all groups."""
+    """Indices of the new rows and of the calibration rows of one group; the number -1 means all groups."""
 
     number: int
     new: IntArray | slice
@@ -57,12 +57,7 @@ ALL_ROWS = Part(-1, slice(None), slice(None))
 
 
 class Groups:
-    """Groups of calibration rows; the rows with a label calibrate new rows with this label.
-
-    ``sizes`` maps each label to its number of calibration rows. A label with fewer than ``min_group_size``
-    rows is rare. ``rare_groups`` decides whether a rare label raises, or is calibrated by the rows of all
-    groups.
-    """
+    """Groups of calibration rows; the rows with a label calibrate the new rows with this label."""
 
     def __init__(
         self,
@@ -88,7 +83,7 @@ class Groups:
             yield Part(number, np.flatnonzero(number_of == number), calibrating)
 
     def _number_of(self, labels: np.ndarray) -> IntArray:
-        """Return the group of each row, -1 for rare labels."""
+        """Return the group of each row, or -1 for rare labels."""
         codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)
         rare = (codes < 0) | self._rare[np.maximum(codes, 0)]
         if self.rare_groups == "raise" and rare.any():
@@ -99,9 +94,10 @@ class Groups:
     def _refuse(self, label: Any, where: str = "") -> None:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
-            f"`group_by` gives the label {label!r}{where}, which has {self.sizes.get(label, 0):g} "
-            f"calibration rows; `min_group_size` is {self.min_group_size}. Use larger groups, a "
-            "smaller `min_group_size`, or rare_groups='pool', which calibrates rare groups by all rows."
+            f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
+            f"(`min_group_size`), got the label {label!r}{where}, which has {self.sizes.get(label, 0):g}. "
+            "Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which calibrates rare "
+            "groups by all rows."
         )
 
 
@@ -116,11 +112,7 @@ def grouped_dist(
     *,
     symmetric: bool,
 ) -> Distribution:
-    """Return the conformal predictive distribution of each new row, in the order of the rows.
-
-    ``scores`` are the standardized residuals of the calibration rows, absolute if ``symmetric``; ``loc`` and
-    ``scale`` are predictions for the new rows.
-    """
+    """Return the conformal predictive distribution of each new row, in the order of the rows."""
     weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
     parts, rows, positions = [], [], np.arange(len(loc))
     for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
@@ -133,16 +125,19 @@ def grouped_dist(
         rows.append(positions[new])
     if len(parts) == 1:
         return parts[0]
-    return Concatenated(parts, np.argsort(np.concatenate(rows)))  # the inverse permutation
+    # np.argsort returns the inverse permutation.
+    return Concatenated(parts, np.argsort(np.concatenate(rows)))
 
 
 def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
-    """Return increasing edges between bins of about equal weight; ties may reduce the number of bins."""
-    # edges are halfway between two scales, so that rounding cannot move a row to another bin
+    """Return increasing edges between bins of about equal weight."""
+    # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)
-    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of a bin
-    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")  # the next larger scale
-    inner = after < len(ranks)  # no edge above the largest scale
+    # This is the largest scale of each bin.
+    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)
+    # This is the index of the next larger scale.
+    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")
+    inner = after < len(ranks)  # There is no edge above the largest scale.
     low, high = last[inner], ranks.values[after[inner]]
     return np.unique(low + (high - low) / 2)

@@ -1,18 +1,26 @@
-"""Mondrian groups and weights under covariate shift, for regression and classification."""
+"""Groups of rows and weights under covariate shift, for regression and classification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skuq._conformal.basis import Basis, check_basis, read_basis
 from skuq._conformal.groups import Groups, check_groups, read_labels
 from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_non_negative, check_positive, check_rows
+from skuq._validation import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    check_rows,
+    check_unused,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +28,9 @@ class WeightedRows:
     """Number, weights and groups of new rows."""
 
     n: int
-    test_weight: FloatArray  # density ratios, shape (n,), or 1, shape (), without covariate shift
-    labels: np.ndarray | None  # Mondrian categories, shape (n,), or (1,) for one group
+    test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
+    labels: np.ndarray | None  # Groups of shape (n,), or (1,) if all rows are in one group.
+    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # Functions of ``basis``, n rows.
 
     def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
         return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
@@ -29,12 +38,13 @@ class WeightedRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupsAndShift:
-    """Checked parameters ``group_by``, ``rare_groups``, ``min_group_size`` and ``density_ratio``."""
+    """Checked parameters of groups, covariate shift and functions of x."""
 
     group_by: Callable[[Any], Any] | Hashable | None = None
     rare_groups: str = "raise"
     min_group_size: int = 10
     density_ratio: Callable[[Any], Any] | None = None
+    basis: Basis | None = None
 
     @classmethod
     def from_params(cls, owner: Any) -> GroupsAndShift:
@@ -48,10 +58,17 @@ class GroupsAndShift:
             raise TypeError(
                 f"`group_by` must be a callable X -> labels, a column name or None, got {group_by!r}."
             )
-        return cls(group_by, *check_groups(owner), density_ratio)
+        check_basis(owner.basis)
+        if owner.basis is not None:
+            remedy = "Add the groups to `basis` as a column of labels."
+            check_unused(owner, ("group_by",), "with `basis`", remedy)
+            check_unused(
+                owner, ("density_ratio",), "with `basis`", "A basis has no weights for covariate shift."
+            )
+        return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
 
     def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
-        """Return the weights and groups of X; only calibration rows may have a density ratio of 0."""
+        """Return the weights and groups of X; the density ratio of predicted rows must be positive."""
         n = count_rows(X)
         test_weight = np.ones(())
         if self.density_ratio is not None:
@@ -61,22 +78,27 @@ class GroupsAndShift:
             check_non_negative(check_finite(test_weight, "density_ratio"), "density_ratio")
             if predicted:
                 check_positive(test_weight, "density_ratio")
-        return WeightedRows(n, test_weight, None if self.group_by is None else self._labels(X, n))
+        return WeightedRows(
+            n,
+            test_weight,
+            None if self.group_by is None else self._labels(X, n),
+            functions=None if self.basis is None else read_basis(self.basis, X, n),
+        )
 
     def _labels(self, X: Any, n: int) -> np.ndarray:
         if callable(self.group_by):
             labels = self.group_by(X)
         elif not isinstance(X, pd.DataFrame):
             raise TypeError(
-                f"`group_by` {self.group_by!r} is a column name, so X must be a DataFrame, got "
-                f"{type(X).__name__}. In a Pipeline call `set_output(transform='pandas')` to keep the "
+                f"`X` must be a DataFrame if `group_by` is a column name ({self.group_by!r}), got "
+                f"{type(X).__name__}. In a Pipeline, call `set_output(transform='pandas')` to keep the "
                 "names, or pass a callable X -> labels."
             )
         elif self.group_by not in X.columns:
             raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
         else:
             labels = X[self.group_by]
-        # as objects, because numpy converts numbers to strings if strings are appended later
+        # Labels are objects, because numpy would convert numbers to strings if strings are appended later.
         return read_labels(labels, n).astype(object)
 
     def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:

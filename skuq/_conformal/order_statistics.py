@@ -1,9 +1,9 @@
 """Order statistics of the sums of a prediction and a score, without a matrix of all sums.
 
-For each test row x, a bound of CV+ or of the jackknife+ is the k-th smallest of the n sums mu_i(x) + R_i,
-with mu_i the model fitted without row i and R_i the score of row i. With r the k-th smallest score, this sum
-lies between r + min mu_i(x) and r + max mu_i(x). Few sums lie in this interval, because models fitted on
-nearly the same rows predict nearly the same.
+Let mu_i be the model that is fitted without row i, and R_i the score of row i. For each test row x, a bound
+of CV+ or of the jackknife+ is the k-th smallest of the n sums mu_i(x) + R_i. Let r be the k-th smallest
+score. The bound then lies between r + min mu_i(x) and r + max mu_i(x). Few sums lie in this interval, because
+models of nearly the same rows have similar predictions.
 """
 
 from __future__ import annotations
@@ -19,26 +19,20 @@ from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _WINDOW = 16
-"""The search ends if at most this number of sums per fold is left; these sums are sorted."""
+"""The search ends and the remaining sums are sorted if at most this number of sums per fold is left."""
 
 _STEP_OF_ENDS = 2
-"""Step of the search at which the ends of the brackets are counted, after two pivots."""
+"""Step of the search at which the sums below the ends of the intervals are counted."""
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at a time: 2 MB fit into the cache of a processor."""
+"""Largest number of sums in memory at the same time (2 MB), so that they fit into the cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 class FoldScores:
-    """Sorted scores of each fold, with optional positive weights.
-
-    ``scores`` are the distinct scores of each fold; the weights of tied scores are added. ``counted`` is True
-    if each score counts as 1, because there are no weights and no ties within a fold. ``shares`` of shape
-    (K,) are the weights of the folds as shares of the total. ``flat``, ``flat_weights`` and ``offsets`` are
-    the concatenated folds, each padded by a window of infinite scores with weight 0.
-    """
+    """Sorted scores of each fold, with optional positive weights; the weights of equal scores are added."""
 
     def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
         self.pooled = WeightedRanks(
@@ -55,14 +49,15 @@ class FoldScores:
         self.shares = np.array([share.sum() for _, share in parts]) / self.pooled.total
 
     def density_at(self, value: FloatArray) -> FloatArray:
-        """Return the weight per length of the 4 sqrt(n) pooled scores around ``value``."""
+        """Return the density of the pooled scores near ``value``, from 4 sqrt(n) scores."""
         values, last = self.pooled.values, len(self.pooled) - 1
         center = values.searchsorted(value)
         near = 2 * math.isqrt(len(values))
         first, final = np.clip(center - near, 0, last), np.clip(center + near, 0, last)
         length = values[final] - values[first]
         weight = self.pooled.cumulative[final] - self.pooled.cumulative[first]
-        with np.errstate(over="ignore"):  # a denormal length gives an infinite density, as ties do
+        # If the length is nearly 0, the density is infinite, as for equal scores.
+        with np.errstate(over="ignore"):
             density: FloatArray = np.divide(
                 weight, length, out=np.full(np.shape(value), np.inf), where=length > 0
             )
@@ -76,7 +71,7 @@ class FoldScores:
         return count
 
     def weight_of(self, count: IntArray) -> FloatArray:
-        """Return the weight of the ``count`` smallest scores of all folds, shape (c,)."""
+        """Return the total weight of the ``count`` smallest scores of each fold, shape (c,)."""
         if self.counted:
             return np.asarray(count.sum(axis=0), dtype=np.float64)
         parts = [weights.take(n_below) for weights, n_below in zip(self._cumulative, count, strict=True)]
@@ -93,16 +88,12 @@ def _distinct(scores: FloatArray, weights: FloatArray | None) -> tuple[FloatArra
 
 
 def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatArray) -> FloatArray:
-    """Return, for each row and target, the smallest sum with at least the target as cumulative weight.
+    """Return the order statistics of the sums of scores and fold predictions, shape (m, L).
 
-    ``centers`` of shape (K, m) are the predictions of each row by the model of each fold, to which ``scores``
-    are added. ``targets`` of shape (L,) are ranks or weights. The sums of shape (m, L) are exact up to
-    rounding, and +inf if the target exceeds the total weight.
-
-    The number of sums below a value v is the number of scores below v - center, which a binary search in each
-    fold finds. A bracket around each order statistic is narrowed by pivots, which are interpolated between
-    the counts at both ends. When few sums are left in the bracket, they are sorted. O((n + m K L) log n)
-    time, O(n + m (K + L)) memory.
+    ``centers`` of shape (K, m) are the predictions of each row by the model of each fold. ``targets`` of
+    shape (L,) are ranks or cumulative weights. The result is inf if the target exceeds the total weight. The
+    function searches the value below which there are enough sums. A binary search in each fold counts the
+    sums below a value.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)
@@ -110,7 +101,7 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
     levels = np.flatnonzero(np.isfinite(score_quantile))
     target_weight = _least_weight(targets, scores.counted)
     density = scores.density_at(score_quantile)
-    # each pair of row and level is a column; the final sort needs K windows per column
+    # Each pair of row and level is a column. The final sort needs K windows per column.
     step = max(1, _CHUNK_FLOATS // (len(centers) * _WINDOW))
     for start in range(0, levels.size * n_rows, step):
         column = np.arange(start, min(start + step, levels.size * n_rows))
@@ -124,26 +115,27 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
 
 def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
-    """Return the targets minus the rounding tolerance, but positive, so that rank 0 means rank 1."""
+    """Return the targets minus a tolerance for rounding; the results are positive."""
     weight = targets * (1 - RANK_TOLERANCE)
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 
 
 class _Brackets(NamedTuple):
-    """Brackets around the order statistics of c columns, for K folds; shape (c,) unless stated."""
+    """Intervals that contain the order statistics of c columns; shape (c,) unless stated otherwise."""
 
-    centers: FloatArray  # prediction of the model of each fold, shape (K, c)
-    target: FloatArray  # cumulative weight at the order statistic
-    density: FloatArray  # weight of the scores per length near the order statistic
-    rounding: FloatArray  # bound on the rounding errors of the sums
-    start: FloatArray  # ends of the bracket
+    centers: FloatArray  # Prediction of the model of each fold, shape (K, c).
+    target: FloatArray  # Cumulative weight of the order statistic.
+    density: FloatArray  # Density of the scores near the order statistic.
+    rounding: FloatArray  # Largest rounding error of the sums.
+    start: FloatArray  # Ends of the interval.
     stop: FloatArray
-    low: IntArray  # number of scores of each fold with sums below `start` and below `stop`, shape (K, c)
+    # Number of scores of each fold whose sums are below `start` and below `stop`, shape (K, c).
+    low: IntArray
     high: IntArray
-    below: FloatArray  # weights of these scores; below < target <= upto
+    below: FloatArray  # Weights of these scores, so that below < target <= upto.
     upto: FloatArray
-    pivot: FloatArray  # value at which the sums are counted next
-    weight: FloatArray  # weight of the sums below the last pivot
+    pivot: FloatArray  # Value at which the sums are counted next.
+    weight: FloatArray  # Weight of the sums below the last pivot.
 
     def take(self, columns: BoolArray) -> _Brackets:
         chosen = np.flatnonzero(columns)
@@ -157,7 +149,7 @@ def _first_brackets(
     density: FloatArray,
     target: FloatArray,
 ) -> _Brackets:
-    """Return brackets [r + min center, r + max center], with r the order statistic of the scores."""
+    """Return the intervals [r + min center, r + max center] with the order statistic r of the scores."""
     least, most = centers.min(axis=0), centers.max(axis=0)
     size = np.maximum(np.abs(score_quantile), np.maximum(np.abs(least), np.abs(most)))
     rounding = np.maximum(8 * _EPSILON * size, _TINY)
@@ -176,7 +168,8 @@ def _first_brackets(
         high=high,
         below=below,
         upto=np.full(target.shape, scores.pooled.total),
-        pivot=scores.shares @ centers + score_quantile,  # exact if all models predict the same
+        # This pivot is exact if all models have the same prediction.
+        pivot=scores.shares @ centers + score_quantile,
         weight=below,
     )
 
@@ -188,8 +181,8 @@ def _search(scores: FoldScores, brackets: _Brackets) -> FloatArray:
         few = (brackets.high - brackets.low).max(axis=0) <= _WINDOW
         done = few
         if step > _STEP_OF_ENDS:
-            # Sums that differ only by rounding are one value. This test is valid only after the ends are
-            # counted: before that, `low` may be 0 although sums lie below the start.
+            # Sums that differ only by rounding count as equal. This test is valid only after the ends are
+            # counted, because before, `low` may be 0 although there are sums below the start.
             done = few | (brackets.stop - brackets.start <= 4 * brackets.rounding)
         if done.any():
             found[column[done]] = _sort(scores, brackets, done, few[done])
@@ -206,17 +199,17 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
     if step == 0:
         return brackets.pivot
     if step == 1:
-        # A Newton step of (target - weight) / density, lengthened by sqrt(|target - weight|) + 4 scores, so
-        # that the target almost always lies between the two pivots.
+        # This is a Newton step of (target - weight) / density. It is longer by sqrt(|target - weight|) + 4
+        # scores, so that the target is almost always between the two pivots.
         gap = brackets.target - brackets.weight
         ahead = gap + np.where(gap > 0, 1.0, -1.0) * (np.sqrt(np.abs(gap)) + 4)
         pivot: FloatArray = np.clip(brackets.pivot + ahead / brackets.density, brackets.start, brackets.stop)
         return pivot
-    if step % 4 == 3:  # bisection bounds the number of steps if the weights jump
+    if step % 4 == 3:  # Bisection limits the number of steps if the weights jump.
         share: FloatArray | float = 0.5
     else:
-        # Linear interpolation between the weights at both ends, shifted by sqrt(weight) to alternating sides,
-        # so that both ends move.
+        # This is linear interpolation between the weights at both ends. It is shifted by sqrt(weight) to
+        # alternating sides, so that both ends move.
         weight = brackets.upto - brackets.below
         aim = brackets.target - brackets.below + np.sqrt(weight) * (1 if step % 2 else -1)
         share = np.clip(aim / weight, 0.01, 0.99)
@@ -224,11 +217,11 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
 
 
 def _count(scores: FoldScores, brackets: _Brackets) -> _Brackets:
-    """Count the sums below the pivot and replace one end of the bracket by the pivot."""
+    """Count the sums below the pivot, and replace one end of the interval by the pivot."""
     pivot = brackets.pivot
     count = scores.count_below(pivot - brackets.centers)
     weight = scores.weight_of(count)
-    small = weight < brackets.target  # the order statistic is at or above the pivot
+    small = weight < brackets.target  # The order statistic is at or above the pivot.
     return brackets._replace(
         start=np.where(small, pivot, brackets.start),
         stop=np.where(small, brackets.stop, pivot),
@@ -241,7 +234,7 @@ def _count(scores: FoldScores, brackets: _Brackets) -> _Brackets:
 
 
 def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
-    """Count the sums below the ends that no pivot has replaced, in place."""
+    """Count the sums below the ends that are not pivots, in place."""
     first = np.flatnonzero(brackets.below == 0)
     brackets.low[:, first] = scores.count_below(brackets.start[first] - brackets.centers[:, first])
     brackets.below[first] = scores.weight_of(brackets.low[:, first])
@@ -251,11 +244,7 @@ def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
 
 
 def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of finished columns: columns with few sums left, or with equal sums.
-
-    In each fold, the sums of the `_WINDOW` scores after the first ``low`` scores are sorted. The order
-    statistic is the first sum at which the cumulative weight reaches ``target - below``.
-    """
+    """Return the order statistics of finished columns: columns with few sums left, or with equal sums."""
     low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)
     sums = scores.flat[index]
@@ -269,41 +258,33 @@ def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: Bool
         weights = np.take_along_axis(scores.flat_weights[index].reshape(sums.shape), order, axis=1)
         sums = np.take_along_axis(sums, order, axis=1)
         rank = (np.cumsum(weights, axis=1) < rest[:, np.newaxis]).sum(axis=1)
-    # if the sums of a column are equal, the window may end before the rank, but every sum is the result
+    # If the sums of a column are equal, every sum is the result, even if the window ends before the rank.
     rank = np.where(few, np.minimum(rank, sums.shape[1] - 1), 0)
     return np.asarray(sums[np.arange(len(sums)), rank])
 
 
 class SortedScores:
-    """Sorted scores, with optional positive weights; ``order[j]`` is the row of the j-th smallest score."""
+    """Sorted scores with optional positive weights; ``order[j]`` is the row of the j-th smallest score."""
 
     def __init__(self, scores: FloatArray, weights: FloatArray | None = None) -> None:
         self.order: IntArray = np.argsort(scores, kind="stable")
         self.ranks = WeightedRanks(scores, weights)
 
     def window(self, targets: FloatArray, lowest: FloatArray, highest: FloatArray) -> slice:
-        """Return the positions of the scores whose sums may be the order statistics.
-
-        These are the scores in [r - d, r + d], with r the order statistic of the scores and d the largest
-        difference between predictions of a row. ``lowest`` and ``highest`` bound the predictions per row.
-        """
+        """Return the positions of the scores whose sums may be the order statistics."""
         quantile = self.ranks.quantile(targets)
         quantile = quantile[np.isfinite(quantile)]
         if not quantile.size:
             return slice(0, 0)
         spread = float((highest - lowest).max())
         size = max(float(np.abs(part).max()) for part in (quantile, lowest, highest))
-        spread += 1e-12 * size  # rounded means of predictions may lie outside the range of the predictions
+        spread += 1e-12 * size  # Rounded means of predictions may be outside the range of the predictions.
         start = self.ranks.values.searchsorted(quantile.min() - spread)
         stop = self.ranks.values.searchsorted(quantile.max() + spread, side="right")
         return slice(int(start), int(stop))
 
     def smallest(self, sums: FloatArray, window: slice, targets: FloatArray) -> FloatArray:
-        """Return, for each row and target, the smallest sum with at least the target as cumulative weight.
-
-        ``sums``, shape (r, s), belong to the s scores in the window and are overwritten. The result, shape
-        (r, L), is +inf if the target exceeds the total weight.
-        """
+        """Return the order statistics of the sums of the scores in the window, shape (r, L)."""
         weights = self.ranks.weights
         target_weight = _least_weight(targets, weights is None)
         smallest = np.full((len(sums), targets.size), np.inf)
@@ -311,11 +292,11 @@ class SortedScores:
         if not within.size:
             return smallest
         if weights is None:
-            # sums of scores before the window are smaller than the order statistics
+            # The sums of all scores before the window are smaller than the order statistics.
             rank = target_weight[within].astype(np.intp) - 1 - window.start
             if (rank == rank[0]).all():
                 sums.partition(rank[0], axis=1)
-            else:  # one sort is faster than a partition by several ranks
+            else:  # One sort is faster than a partition by several ranks.
                 sums.sort(axis=1)
             smallest[:, within] = sums[:, rank]
             return smallest
@@ -323,7 +304,7 @@ class SortedScores:
         before = float(self.ranks.weight_of(np.asarray(window.start)))
         cumulative = before + np.cumsum(weights[window][order], axis=1)
         for level in within:
-            # rounding may leave the last cumulative weight just below the target
+            # Because of rounding, the last cumulative weight may be slightly below the target.
             rank = np.minimum((cumulative < target_weight[level]).sum(axis=1), sums.shape[1] - 1)
             chosen = np.take_along_axis(order, rank[:, np.newaxis], axis=1)
             smallest[:, level] = np.take_along_axis(sums, chosen, axis=1)[:, 0]

@@ -12,17 +12,17 @@ from skuq.distributions import Distribution
 from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
-"""A standard deviation below this share of abs(mean), of the row or the median row, is rounding error."""
+"""A standard deviation below this share of the absolute mean is only a rounding error."""
 
 _MOST_OUTSIDE = 0.1
-"""Share of rows with y outside the support, above which recalibrated 90 % intervals cannot cover 90 %."""
+"""If more rows have y outside the support, recalibrated 90 % intervals cannot cover 90 %."""
 
 _ROUNDINGS = 3
-"""Number of operations that round, from y through its score to a bound."""
+"""Number of rounding errors in a bound that is computed from the score of y."""
 
 
 class Residuals(NamedTuple):
-    """Moments and standardized residuals of n rows; std and z are 0 if the std is only rounding error."""
+    """Moments and standardized residuals of n rows; std and z are 0 if the std is only a rounding error."""
 
     mean: FloatArray
     std: FloatArray
@@ -30,22 +30,22 @@ class Residuals(NamedTuple):
 
 
 def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
-    """Return the standardized residuals; raise for infinite moments, and for wrong means with std 0."""
+    """Return the standardized residuals; raise an error for infinite moments or a std of 0."""
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):
         residual = y - mean
     size = np.abs(mean)
-    # rounding errors of a mean near 0 are relative to the size of the other means
+    # The rounding errors of a mean near 0 are relative to the size of the other means.
     certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))
-    # a prediction without spread may differ from y by single-precision rounding
+    # A prediction with a std of 0 may differ from y by a rounding error of single precision.
     wrong = certain & (np.abs(residual) > FLOAT32_ROUNDING * np.abs(y).max())
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have positive standard deviations unless the mean equals `y`, got {std[row]:.2g} "
-            f"at row {row}, where `y` differs from the mean by {residual[row]:g}. The members of an ensemble "
-            "may agree, because they exclude the noise. Use predictions with noise, such as "
-            "skuq.UncertaintyRegressor(..., method='residual')."
+            f"at row {row}, where `y` differs from the mean by {residual[row]:g}. An ensemble whose members "
+            "predict only the mean may have standard deviations of 0. Use predictions that include the "
+            "noise, such as skuq.UncertaintyRegressor(..., method='residual')."
         )
     with np.errstate(over="ignore"):
         z = np.where(certain, 0.0, residual / np.where(certain, 1.0, std))
@@ -59,7 +59,7 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
 
 
 def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of each row; raise if one is not finite."""
+    """Return the mean and standard deviation of each row; raise an error if one is not finite."""
     mean, std = check_finite_moments(
         dist, "mean", "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs neither."
     )
@@ -69,15 +69,11 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 def outside_share(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
 ) -> float:
-    """Return the share of rows with PIT 0 or 1; raise if 90 % intervals can no longer cover 90 %.
-
-    ``lower`` and ``upper`` are the normal scores of the PIT from `pit_scores`, ``n`` is the total weight, and
-    ``method`` is the name of the recalibrator.
-    """
+    """Return the share of rows with PIT 0 or 1; raise an error if 90 % intervals cannot cover 90 %."""
     share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
     if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
         raise ValueError(
-            f"`dist` must have `y` in its support, but in {share:.1%} of the rows `y` is outside, for "
+            f"`dist` must have `y` in its support, but `y` is outside in {share:.1%} of the rows, for "
             f"example below the smallest member of an ensemble. {method} cannot extend the support. Use "
             "EmpiricalRecalibrator, or widen the distributions first by "
             f"make_pipeline(StdScalingRecalibrator(), {method}())."
@@ -88,10 +84,10 @@ def outside_share(
 def scores_rounded_to_cover(
     score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Return the scores s, raised until the rounded interval [low - scale s, high + scale s] contains y."""
-    # Without this step, rounding may exclude all rows whose score is the quantile. Coverage would fall if
-    # many rows have the same target, such as counts or prices. The step is the floating-point spacing at the
-    # largest term of a bound.
+    """Return the scores s, increased until the rounded [low - scale s, high + scale s] contains y."""
+    # Without this increase, rounding may exclude all rows whose score is the quantile. The coverage would
+    # then be too low if many rows have the same target, such as counts or prices. The increase is the
+    # floating-point spacing at the largest term of a bound.
     terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
     grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)

@@ -6,8 +6,8 @@ below and above the band in units of the scale:
 .. math:: E_l = (l(x) - y) / s(x), \quad E_u = (y - u(x)) / s(x).
 
 The interval is :math:`[l - s q_l, u + s q_u]` with quantiles :math:`q_l, q_u` of the calibration scores. A
-symmetric score is :math:`E = \max(E_l, E_u)` with one quantile for both bounds (Romano et al. 2019, eq. 6);
-otherwise each bound has its own quantile (theorem 2).
+symmetric score is :math:`E = \max(E_l, E_u)`, with one quantile for both bounds (Romano et al. 2019, eq. 6).
+Otherwise, each bound has its own quantile (theorem 2).
 
 To add a score, write a subclass of `ConformalScore` with `check_estimator`, `read` and `band`, and add it to
 `SCORES`.
@@ -21,21 +21,28 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from skuq._conformal.level_maps import outward
 from skuq._conformal.residuals import scores_rounded_to_cover, standardized_residuals
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, Normal, Quantiles
+from skuq.distributions._pit import pit_scores
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
+_FEWEST_LEVELS = 12
+"""Smallest number of levels of predicted quantiles for the method "pit"."""
+
+_OUTERMOST = 0.025
+"""Largest lowest level of predicted quantiles for the method "pit"."""
+
 
 class Band(NamedTuple):
-    """Lower bounds, upper bounds and units of the scores; one array of shape (n,) each.
+    """Lower bounds, upper bounds and units of the scores, each of shape (n,).
 
-    If the model predicts a point, both bounds are equal. The unit is positive, except that `NormalizedScore`
-    permits 0.
+    Both bounds of a point prediction are equal. Units are positive; only `NormalizedScore` allows 0.
     """
 
     low: FloatArray
@@ -45,39 +52,39 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class ConformalScore(ABC):
-    """Nonconformity score; if symmetric, both bounds share one score."""
+    """Nonconformity score of intervals; if symmetric, both bounds have one score."""
 
     symmetric: bool
 
     depends_on_coverage: ClassVar[bool] = False
     """Whether the band and the scores depend on the coverage."""
 
+    maps_levels: ClassVar[bool] = False
+    """Whether the scores are levels of the predicted distribution instead of distances from a band."""
+
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
-        """Raise if the estimator does not predict what the score requires."""
+        """Raise an error if the estimator has no prediction of the required kind."""
 
     def predict(self, estimator: Any, X: Any) -> Any:
-        """Return the prediction that `band` needs, n rows."""
+        """Return the prediction of n rows for `band`."""
         return self.read(predict_dist(estimator, X))
 
     def predict_with_point(self, estimator: Any, X: Any) -> tuple[Any, FloatArray]:
-        """Return the prediction of `predict` and the estimator's point predictions."""
+        """Return the prediction for `band`, and the point predictions of the estimator."""
         points, dist = point_and_dist(estimator, X)
         return self.read(dist), points
 
     @abstractmethod
     def read(self, dist: Distribution) -> Any:
-        """Return the prediction that `band` needs, from predicted distributions."""
+        """Return the prediction for `band` from predicted distributions."""
 
     @abstractmethod
     def band(self, prediction: Any, coverage: float) -> Band:
         """Return the band of each row at a nominal coverage."""
 
     def score(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above.
-
-        If symmetric, the interval at the score of y contains y in spite of rounding.
-        """
+        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above."""
         distances = self._distances(prediction, y, coverage)
         if not self.symmetric:
             return distances
@@ -86,21 +93,18 @@ class ConformalScore(ABC):
         )
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of the y whose scores are at most the quantiles; they cross if no y qualifies.
-
-        ``quantile`` has shape (1, n) or (2, n), in the order of `score`; +inf gives an infinite bound.
-        """
+        """Return the bounds of the values y whose scores are at most the quantiles."""
         low, high, scale = self.band(prediction, coverage)
         return -_shift(-low, scale, quantile[0]), _shift(high, scale, quantile[-1])
 
     def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        """Return the signed distances of y below and above the band in units of the scale, shape (2, n)."""
+        """Return the signed distances of y below and above the band, in units of the scale, shape (2, n)."""
         low, high, scale = self.band(prediction, coverage)
         return np.stack([low - y, y - high]) / scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
-    """Return edge + scale * quantile; an infinite quantile gives infinity even with scale 0."""
+    """Return edge + scale * quantile, or infinity for an infinite quantile, even if the scale is 0."""
     infinite = np.isinf(quantile)
     if not infinite.any():
         return edge + scale * quantile
@@ -134,7 +138,7 @@ class NormalizedScore(ConformalScore):
         _check_predicts_dist(estimator, "normalized", "UncertaintyRegressor")
 
     def read(self, dist: Distribution) -> Normal:
-        """Return mean and standard deviation; raise if one is not finite."""
+        """Return the mean and standard deviation; raise an error if one is not finite."""
         mean, std = check_finite_moments(
             dist,
             "mean",
@@ -166,7 +170,7 @@ class CQRScore(ConformalScore):
         return dist
 
     def band(self, prediction: Distribution, coverage: float) -> Band:
-        """Return the predicted interval; the median for coverage 0."""
+        """Return the predicted interval, or the median for coverage 0."""
         if coverage > 0:
             low, high = prediction.interval(coverage).T
         else:
@@ -181,14 +185,59 @@ class CQRScore(ConformalScore):
         return Band(low, high, np.broadcast_to(1.0, low.shape))
 
 
+class PITScore(ConformalScore):
+    """Method "pit": the distance of the level F(y) from 1/2, as a normal score.
+
+    On an atom, the level for the lower bound is F(y), and the level for the upper bound is F(y-).
+    """
+
+    maps_levels = True
+
+    def check_estimator(self, estimator: Any) -> None:
+        _check_predicts_dist(estimator, "pit", "UncertaintyRegressor")
+
+    def read(self, dist: Distribution) -> Distribution:
+        """Return the distributions; raise if the quantiles have too few levels."""
+        if not isinstance(dist, Quantiles):
+            return dist
+        levels = dist.levels
+        if levels.size < _FEWEST_LEVELS or max(levels[0], 1 - levels[-1]) > _OUTERMOST + 1e-9:
+            raise ValueError(
+                "with method 'pit', `estimator` must predict a distribution, or quantiles at "
+                f"{_FEWEST_LEVELS} or more levels from {_OUTERMOST} to {1 - _OUTERMOST}, got {levels.size} "
+                f"levels from {levels[0]:g} to {levels[-1]:g}. Between few levels, the distribution "
+                "is only interpolated. Predict more levels, or use method 'cqr'."
+            )
+        return dist
+
+    def band(self, prediction: Distribution, coverage: float) -> Band:
+        """Return the median; the interval is not proportional to a scale."""
+        median = prediction.median()
+        return Band(median, median, np.broadcast_to(1.0, median.shape))
+
+    def score(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
+        distances = self._distances(prediction, y, coverage)
+        return distances.max(axis=0, keepdims=True) if self.symmetric else distances
+
+    def invert(
+        self, prediction: Distribution, quantile: FloatArray, coverage: float
+    ) -> tuple[FloatArray, FloatArray]:
+        lower, upper = outward(quantile[0]), outward(quantile[-1])
+        return prediction._from_normal_score(-lower), prediction._from_normal_score(upper)
+
+    def _distances(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
+        low, high = pit_scores(prediction, y)
+        return np.stack([-high, low])
+
+
 def _check_predicts_dist(estimator: Any, method: str, wrapper: str) -> None:
-    """Raise if the estimator predicts no distribution; recommend ``wrapper``."""
+    """Raise an error that recommends ``wrapper`` if the estimator predicts no distribution."""
     if supports_dist(estimator):
         return
     name = type(estimator).__name__
     raise NotProbabilisticError(
-        f"`method` {method!r} needs an estimator with a predictive distribution, but {name} predicts none. "
-        f"Wrap it: ConformalRegressor({wrapper}({name}(...)), {method!r}), or use method 'split'."
+        f"`method` {method!r} needs an estimator with a predictive distribution, but {name} has none. Wrap "
+        f"it: ConformalRegressor({wrapper}({name}(...)), {method!r}), or use method 'split'."
     )
 
 
@@ -196,5 +245,6 @@ SCORES: dict[str, type[ConformalScore]] = {
     "split": AbsoluteScore,
     "normalized": NormalizedScore,
     "cqr": CQRScore,
+    "pit": PITScore,
 }
 """Score of each method."""

@@ -1,4 +1,4 @@
-"""Split conformal prediction: one model, calibrated on rows held out from it."""
+"""Split conformal prediction: one model, which is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from typing import Any
 import numpy as np
 
 from skuq._conformal.adaptive import AdaptiveCalibration
+from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.fold_models import FoldModel, warn_of_few_rows
 from skuq._conformal.groups_and_shift import GroupsAndShift
+from skuq._conformal.level_maps import conformal_level_map
+from skuq._conformal.p_values import ranked_in_order
 from skuq._conformal.scores import ConformalScore
 from skuq._fitting.point_predict import point_predict
 from skuq._ranks import RANK_TOLERANCE, score_level
-from skuq._typing import FloatArray
+from skuq._typing import BoolArray, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, effective_rows
-from skuq.distributions import Distribution, Quantiles, concat
+from skuq._warnings import warn_user
+from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
+from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Coverages for the distribution of "cqr": quantiles at 1, 2, ..., 99 % and 0.1, 0.5, 2.5 % from each end."""
+"""Coverages of the intervals from which the distribution of method "cqr" is formed."""
+
+
+_FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
+"""Coverages for distributions with a basis, which needs a path of solutions per row and coverage."""
 
 
 class SplitConformal:
-    """A fitted model and its calibration rows; `observe` adds rows."""
+    """A fitted model and its calibration rows."""
 
     def __init__(
         self,
@@ -43,7 +52,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration rows; if the rows are invalid, raise and change nothing."""
+        """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
@@ -74,7 +83,8 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # rows of `fit` may have a density ratio of 0; later rows are predicted and may not
+        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
+        # positive.
         rows = self._options.weighted_rows(X, predicted=bool(self._parts))
         return PredictedRows(
             rows.n,
@@ -83,6 +93,7 @@ class SplitConformal:
             prediction,
             np.empty(0) if y is None else y,
             np.ones(rows.n) if weight is None else weight,
+            functions=rows.functions,
         )
 
     def _predict(self, X: Any) -> Any:
@@ -92,73 +103,141 @@ class SplitConformal:
         return point_predict(self.estimator, self._model.model_input(X))
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k)."""
         rows = self._rows(X, self._predict(X))
         intervals = np.empty((len(coverages), 2, rows.n))
+        mapped = self._mapped(rows) if self._score.maps_levels and self._options.basis is None else None
+        unbounded = np.zeros(rows.n, dtype=bool)
         for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):
             calibration = self._calibration(coverage)
             miscoverage = calibration.miscoverage(coverage)
-            bounds[:] = self._bounds(calibration.calibration_set, rows, coverage, miscoverage)
-        if np.isinf(intervals).any():
-            levels = score_level(coverages, self._score.symmetric)
-            warn_of_few_rows("coverage", coverages, levels, *self._least_calibrated(rows))
+            quantile = calibration.calibration_set.quantile(rows, max(1 - miscoverage, 0.0))
+            bounds[:] = self._bounds(rows, quantile, coverage, miscoverage)
+            if mapped is not None:  # the interval of the distribution, if the rank exists
+                bounds[:] = np.where(np.isinf(quantile), bounds, mapped.interval(coverage).T)
+            unbounded |= np.isinf(quantile).any(axis=0)
+        self._warn_of_unbounded(rows, coverages, unbounded)
         return intervals.transpose(2, 1, 0)
 
+    def _warn_of_unbounded(self, rows: PredictedRows, coverages: FloatArray, unbounded: BoolArray) -> None:
+        """Issue one `SmallSampleWarning` if the scores do not bound some rows."""
+        if self._options.basis is not None:
+            warn_of_unbounded_rows(unbounded, "their bounds are infinite")
+        elif unbounded.any():
+            levels = score_level(coverages, self._score.symmetric)
+            warn_of_few_rows("coverage", coverages, levels, *self._least_calibrated(rows))
+            outside = np.isinf(self._calibration().calibration_set.scores).any(axis=0).mean()
+            if outside > 0:
+                warn_user(
+                    f"method 'pit' cannot reach {100 * coverages.max():g} %: {outside:.1%} of the "
+                    "calibration targets are outside the support of their predicted distributions. The "
+                    "bounds are the ends of the support. Use method 'normalized'.",
+                    SmallSampleWarning,
+                )
+
     def _bounds(
-        self, calibration: CalibrationSet, rows: PredictedRows, coverage: float, miscoverage: float
+        self, rows: PredictedRows, quantile: FloatArray, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds from the band at ``coverage`` and the score quantile at 1 - ``miscoverage``."""
-        # an adapted miscoverage may be outside [0, 1]; an empty interval becomes the point at its center
-        quantile = calibration.quantile(rows, max(1 - miscoverage, 0.0))
+        """Return the bounds from the band at ``coverage`` and the score quantile of ``miscoverage``."""
+        # An adapted miscoverage may be outside [0, 1]. An empty interval becomes the point at its center.
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
         lower[empty] = upper[empty] = (lower[empty] + upper[empty]) / 2
         return lower, upper
 
+    def p_values(self, X: Any, y: FloatArray, coverage: float, rng: np.random.RandomState) -> FloatArray:
+        """Return the randomized ranks of the scores among the calibration rows and the earlier new rows."""
+        rows = self._rows(X, self._predict(X), y)
+        scores = self._score.score(rows.prediction, y, coverage).max(axis=0)
+        past = self._calibration(coverage).calibration_set
+        if not (past.weight == 1).all():
+            raise ValueError(
+                "`predict_p` needs calibration rows without `sample_weight`. Repeat the rows instead of "
+                "weighting them."
+            )
+        return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
+
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row in which their ratio is smallest."""
+        """Return the calibration weight and the test weight of the row with the smallest ratio of both."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
         return float(calibration_weight[row]), float(test_weight[row])
 
     def dist(self, X: Any) -> Distribution:
-        """Return the predictive distributions at nominal levels, without the adaptation of `partial_fit`."""
+        """Return the predictive distributions, without the adaptation of the level by `partial_fit`."""
         return self._dist_of(self._rows(X, self._predict(X)))
 
     def point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return `point` and `dist` from one prediction of the model."""
+        """Return the point predictions and the distributions from one prediction of the model."""
         prediction, points = self._score.predict_with_point(self.estimator, self._model.model_input(X))
         return points, self._dist_of(self._rows(X, prediction))
 
     def _dist_of(self, rows: PredictedRows) -> Distribution:
         calibration = self._calibration().calibration_set
+        if self._options.basis is not None:
+            return self._dist_over_basis(rows)
+        if self._score.maps_levels:
+            return self._mapped(rows)
         if self._score.depends_on_coverage:
             return self._through_intervals(calibration, rows)
         return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
 
     def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
-        """Return the distributions whose quantiles are the sorted bounds of many coverages."""
-        n = len(calibration)  # a window drops earlier rows
+        """Return the distributions whose quantiles are the sorted bounds of intervals at many coverages."""
+        n = len(calibration)  # A window removes earlier rows.
         prediction = concat([part.prediction for part in self._parts])[-n:]
         y = np.concatenate([part.y for part in self._parts])[-n:]
         coverages = self._reachable(*self._least_calibrated(rows))
         bounds = np.empty((len(coverages), 2, rows.n))
         for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
             scored = calibration.with_scores(self._score.score(prediction, y, coverage))
-            of_coverage[:] = self._bounds(scored, rows, coverage, 1 - coverage)
-        # the interval of coverage 0 is the median
+            of_coverage[:] = self._bounds(rows, scored.quantile(rows, coverage), coverage, 1 - coverage)
+        # The interval of coverage 0 is the median.
         levels = np.concatenate([(1 - coverages[:0:-1]) / 2, [0.5], (1 + coverages[1:]) / 2])
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
+    def _mapped(self, rows: PredictedRows) -> Distribution:
+        """Return the predicted distributions with conformal levels, one map per group."""
+        parts, of_part = [], []
+        for new, ranks in self._calibration().calibration_set.ranks_for(rows):
+            of_part.append(np.arange(rows.n)[new])
+            level_map = conformal_level_map(ranks[0], ranks[-1], self._score.symmetric)
+            parts.append(Recalibrated(rows.prediction[new], level_map))
+        return concat(parts)[np.argsort(np.concatenate(of_part))]
+
+    def _dist_over_basis(self, rows: PredictedRows) -> Distribution:
+        """Return the distributions whose quantiles are the finite bounds of a few coverages."""
+        (calibrating,) = self._parts
+        bounds = np.empty((_FEW_COVERAGES.size, 2, rows.n))
+        for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
+            calibration = self._calibration().calibration_set
+            if self._score.depends_on_coverage:
+                scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
+                calibration = calibration.with_scores(scores)
+            of_coverage[:] = self._bounds(rows, calibration.quantile(rows, coverage), coverage, 1 - coverage)
+        n_finite = np.isfinite(bounds).all(axis=1).cumprod(axis=0).sum(axis=0)
+        if not n_finite.all():
+            raise ValueError(
+                f"a predictive distribution needs finite bounds, but `basis` gives none for row "
+                f"{int(np.argmin(n_finite))}. Use `predict_interval`, whose bounds may be infinite, "
+                "or a `basis` of fewer functions."
+            )
+        parts, of_part = [], []
+        for k in np.unique(n_finite):
+            of_part.append(np.flatnonzero(n_finite == k))
+            levels = np.concatenate([(1 - _FEW_COVERAGES[:k][::-1]) / 2, (1 + _FEW_COVERAGES[:k]) / 2])
+            values = np.concatenate([bounds[:k, 0][::-1], bounds[:k, 1]])[:, of_part[-1]]
+            parts.append(Quantiles(levels, values.T))
+        return concat(parts)[np.argsort(np.concatenate(of_part))]
+
     def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
-        """Return the elements of `_COVERAGES` with finite bounds; raise for fewer than two."""
+        """Return the elements of `_COVERAGES` with finite bounds; raise an error for fewer than two."""
         target = score_level(_COVERAGES, self._score.symmetric) * (calibration_weight + test_weight)
         reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows: with total weight "
-                f"{calibration_weight:g} and a new row of weight {test_weight:g}, only the median has finite "
-                "bounds. Fit on more rows."
+                "a predictive distribution needs more calibration rows, got a total weight of "
+                f"{calibration_weight:g} for a new row of weight {test_weight:g}, with which only the median "
+                "is finite. Fit on more rows."
             )
         return reachable

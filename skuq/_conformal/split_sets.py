@@ -1,4 +1,4 @@
-"""Split conformal classification: one classifier, calibrated on rows held out from it."""
+"""Split conformal classification: one classifier, which is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationScores
 from skuq._conformal.class_labels import check_known_labels, classes_of, fill_empty, warn_of_unknown_labels
 from skuq._conformal.class_scores import ClassScore, scores_of_labels
@@ -33,7 +34,7 @@ def fit_split_sets(
     allow_empty: bool,
     verbose: int,
 ) -> SplitSets:
-    """Fit a classifier to training rows and calibrate it on test rows; without a split, only calibrate it."""
+    """Fit a classifier to the training rows and calibrate it on the test rows."""
     model, calibrating, proba = fit_held_out(estimator, data, split, class_proba, verbose=verbose)
     classes = classes_of(model.estimator, proba)
     labels, counts = data.y[calibrating], data.repetitions[calibrating] > 0
@@ -41,7 +42,7 @@ def fit_split_sets(
     known = codes >= 0
     check_known_labels(known[counts], labels[counts], classes, model.estimator)
     if by_class:
-        # a label without training rows is in no set and belongs to no group
+        # A label without training rows is in no set and belongs to no group.
         calibrating, codes, proba = calibrating[known], codes[known], proba[known]
     scores = score.score(proba, None if uniform is None else uniform[calibrating])
     rows = options.weighted_rows(safe_indexing(data.X, calibrating), predicted=False)
@@ -51,16 +52,18 @@ def fit_split_sets(
         np.broadcast_to(rows.test_weight, rows.n),
         classes[codes] if by_class else rows.labels,
         options,
+        rows.functions,
     )
     calibration.check()
     if by_class and calibration.groups is not None:
-        list(calibration.groups.partition(classes))  # raises if a class has too few calibration rows
+        # This call raises an error if a class has too few calibration rows.
+        list(calibration.groups.partition(classes))
     return SplitSets(model, classes, calibrating, score, options, by_class, allow_empty, calibration)
 
 
 @dataclass(frozen=True, eq=False)
 class SplitSets:
-    """A fitted classifier and its calibration scores; if ``by_class``, each class is a group."""
+    """A fitted classifier and its calibration scores; with ``by_class``, each class is a group."""
 
     model: FoldModel
     classes: np.ndarray
@@ -77,33 +80,36 @@ class SplitSets:
         return float(self.calibration.repetitions.sum())
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
-        """Return the sets of each coverage, shape (n, K, k): classes with scores up to the quantile."""
+        """Return the sets of each coverage, which contain the classes with scores up to the quantile."""
         proba = class_proba(self.model.estimator, self.model.model_input(X))
         scores = self.score.score(proba, uniform)
         groups = self._groups_of(X)
         weight = np.stack([self.calibration.weight_for(rows) for rows in groups], axis=1)
         test_weight = groups[0].test_weight[..., np.newaxis]
         sets = np.empty((len(coverages), *scores.shape), dtype=bool)
-        of_unknown = []
+        of_unknown, unbounded = [], np.zeros(len(weight), dtype=bool)
         for inside, coverage in zip(sets, coverages.tolist(), strict=True):
             quantile = np.stack([self.calibration.quantile(rows, coverage)[0] for rows in groups], axis=1)
             np.less_equal(scores, quantile, out=inside)
+            unbounded |= np.isinf(quantile[:, 0])
             if (np.isinf(quantile) & has_rank(coverage, weight, test_weight)).any():
                 of_unknown.append(coverage)
         least = np.unravel_index(np.argmin(weight / test_weight), weight.shape)
         warn_of_few_rows(
             "set", coverages, coverages, weight[least], np.broadcast_to(test_weight, weight.shape)[least]
         )
-        if of_unknown:
+        if self.options.basis is not None:
+            warn_of_unbounded_rows(unbounded, "their sets contain all classes")
+        elif of_unknown:
             unknown = self.calibration.repetitions[np.isinf(self.calibration.scores[0])].sum()
             warn_of_unknown_labels(max(of_unknown), unknown, self.n_calibration)
         sets = np.moveaxis(sets, 0, -1)
         return sets if self.allow_empty else fill_empty(sets, lambda: proba)
 
     def _groups_of(self, X: Any) -> list[WeightedRows]:
-        """Return the new rows, once per class if classes are groups; n is 1 if all rows are treated alike."""
+        """Return the new rows, once per class if each class is a group."""
         rows = self.options.weighted_rows(X, predicted=True)
-        if rows.labels is None and not rows.test_weight.ndim:
+        if rows.labels is None and rows.functions is None and not rows.test_weight.ndim:
             rows = replace(rows, n=1)
         if not self.by_class:
             return [rows]

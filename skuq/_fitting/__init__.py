@@ -1,1 +1,1 @@
-"""Shared parts of all meta-estimators: training data, cross-fitting, seeds, metadata, base class."""
+"""Parts of all meta-estimators: training data, cross-fitting, seeds, metadata, base class."""

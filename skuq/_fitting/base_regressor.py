@@ -41,23 +41,25 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     See Also
     --------
-    UncertaintyRegressor : Ready-made regressor around any point regressor.
+    UncertaintyRegressor : Regressor with a distribution, around any point regressor.
 
     Notes
     -----
     The arguments of ``_fit`` are:
 
-    - ``data.X``: the features, not converted.
+    - ``data.X``: the features, which are not converted.
     - ``data.y``: the target, an array of finite floats of shape (n,).
-    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` has ones instead of None.
-    - ``data.fit_params``: the arguments of the wrapped estimator's ``fit`` by name, with its weights.
-    - ``progress``: reports finished tasks to scikit-learn's callbacks. A subclass may ignore it.
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones
+      instead of None.
+    - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``, including its weights.
+    - ``progress``: an object that reports finished tasks to scikit-learn's callbacks. A subclass may ignore
+      it.
 
-    ``_predict_dist`` gets X unconverted too, because a wrapped estimator validates data frames and sparse
-    matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+    The X of ``_predict_dist`` is not converted either, because a wrapped estimator validates data frames and
+    sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
-    ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
+    ``verbose`` if the subclass has them. Without ``random_state``, the folds differ between calls. Override
     ``_fit_transform(data, progress)`` if the method has a cheaper way to compute out-of-sample distributions
     of the training rows.
 
@@ -90,25 +92,25 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        """Fit to checked data; the docstring of the class describes the arguments."""
+        """Fit the model; the docstring of the class describes the arguments."""
 
     @abstractmethod
     def _predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row of checked X."""
+        """Return the predictive distribution of each row; X is already checked."""
 
     def _n_tasks(self) -> int | None:
         """Return the number of reported tasks, or None if it is unknown."""
         return None
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Fit, and return the distributions of the training rows by models that are not trained on them."""
+        """Fit the model, and return the out-of-sample distributions of the training rows."""
         folds = self._cross_fit(data, progress)
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
         warn_of_mismatch(
             find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions of the folds' models, but the model fitted to all rows "
-            "predicts new rows",
+            "`fit_transform` returns distributions from the models of the folds, but the model that is "
+            "fitted to all rows predicts new rows",
         )
         return dist
 
@@ -121,18 +123,15 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return np.arange(len(data)), self._fit_transform(data, progress)
 
     def _routes_weight(self) -> bool:
-        """Return whether the wrapped estimator gets the weights; False if rows are drawn by weight."""
+        """Return whether the wrapped estimator gets the weights; False if rows are drawn with the weights."""
         return True
 
     def _is_calibrated(self) -> bool:
-        """Return whether the distribution is exact under its model or calibrated on unseen rows.
-
-        ``UncertaintyRegressor(method="auto")`` recalibrates all other distributions.
-        """
+        """Return whether the distribution needs no recalibration."""
         return True
 
     def _is_out_of_bag(self) -> bool:
-        """Return whether `fit_transform` needs no refits, because members predict their out-of-bag rows."""
+        """Return whether `fit_transform` uses out-of-bag predictions instead of refits."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:
@@ -178,8 +177,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     ) -> Distribution:
         """Fit on all rows, and return out-of-sample predictive distributions of these rows.
 
-        Each distribution comes from models that are not trained on its row, so that a recalibrator in the
-        next step of a Pipeline is fitted to errors as large as on new rows. The result therefore differs from
+        Each distribution comes from models that are not trained on its row. A recalibrator in the next step
+        of a Pipeline is therefore fitted to errors that are as large as for new rows. The result differs from
         ``fit(X, y).transform(X)``.
 
         Parameters
@@ -283,8 +282,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            Prediction of the wrapped model, in the units of y. If the wrapped model has no single prediction,
-            for example if it predicts several quantiles, this is the mean of the distribution.
+            Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
+            for example because it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
             Standard deviation in the units of y, only with `return_std`.
         """
@@ -338,12 +337,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     get_feature_names_out = get_feature_names_out
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping the Distribution of `transform`."""
+        """Prevent scikit-learn from wrapping the result of `transform`."""
         kwargs["auto_wrap_output_keys"] = None
         super().__init_subclass__(**kwargs)
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, all other metadata to the wrapped ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, and the rest to ``fit`` of the estimator.
 
         Returns
         -------
@@ -361,7 +360,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             return tags
         try:
             child = get_tags(self.estimator)
-        except Exception:  # estimators of other packages may have no tags or broken tags
+        except Exception:  # Estimators of other packages may have no tags or broken tags.
             return tags
         tags.input_tags = child.input_tags
         tags.target_tags.positive_only = child.target_tags.positive_only
@@ -372,7 +371,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
 
 def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return the predicted quartiles; X may be an array although `fit` has seen a DataFrame."""
+    """Return the predicted quartiles; X may be an array even if `fit` received a DataFrame."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None and isinstance(X, np.ndarray):
         X = pd.DataFrame(X, columns=names)

@@ -1,8 +1,8 @@
 """Columns of a table as numbers or categories, and the features of the default scale model.
 
-The default scale model needs a dense table of numbers. X may be a data frame with strings, a sparse matrix,
-text or images. If X has no columns that can be used, the point prediction is the only feature. The size of
-errors often depends on the point prediction.
+The default scale model needs a dense table of numbers, but X may be a data frame with strings, a sparse
+matrix, text or images. The features are the usable columns of X and the point prediction. The point
+prediction is a feature, because the size of errors often depends on it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from skuq._typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class ScaleFeatures:
-    """Numerical columns of X, other columns as integer categories, and the point prediction."""
+    """Columns of X as numbers or integer categories, and the point prediction."""
 
     categories: tuple[pd.Index | None, ...]
 
     @classmethod
     def from_columns(cls, X: Any, *, pairwise: bool = False) -> Self:
-        """Return the features of training rows; ``pairwise`` means that X is a precomputed kernel."""
+        """Return the features for training rows X; ``pairwise`` means that X is a precomputed kernel."""
         if not pairwise and (numbers := as_numbers(X)) is not None:
             return cls((None,) * numbers.shape[1])
         table = None if pairwise else as_table(X)
@@ -34,7 +34,7 @@ class ScaleFeatures:
         )
 
     def __call__(self, X: Any, prediction: FloatArray) -> FloatArray:
-        """Return an array with the columns of X and the prediction; NaN where X is missing."""
+        """Return an array with the columns of X and the prediction, with NaN for missing values."""
         if not self.categories:
             return prediction[:, np.newaxis]
         numbers = as_numbers(X) if all(known is None for known in self.categories) else None
@@ -48,7 +48,7 @@ class ScaleFeatures:
 
 
 def as_numbers(X: Any) -> FloatArray | None:
-    """Return a table of numbers as an array with NaN for infinities; None for any other X."""
+    """Return a table of numbers as an array with NaN for infinities, or None for any other X."""
     if isinstance(X, pd.DataFrame):
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in X.dtypes):
             return None
@@ -57,14 +57,15 @@ def as_numbers(X: Any) -> FloatArray | None:
         array = np.asarray(X, dtype=np.float64)
     else:
         return None
-    # always in C order, because the memory order changes the rounding of sums over columns
+    # The array is in C order, because the memory order affects the rounding of sums over columns.
     return np.ascontiguousarray(np.where(np.isfinite(array), array, np.nan))
 
 
 def as_table(X: Any) -> pd.DataFrame | None:
     if isinstance(X, pd.DataFrame):
         return X
-    if hasattr(X, "columns") and hasattr(X, "to_dict"):  # data frame of another package
+    # X is a data frame of another package, such as polars.
+    if hasattr(X, "columns") and hasattr(X, "to_dict"):
         return pd.DataFrame({str(name): np.asarray(X[name]) for name in X.columns})
     if sparse.issparse(X) or np.ndim(X) != 2:
         return None
@@ -72,7 +73,7 @@ def as_table(X: Any) -> pd.DataFrame | None:
 
 
 def categories_of(column: pd.Series) -> pd.Index | None:
-    """Return the distinct values of a column in their order of appearance, or None for numbers."""
+    """Return the distinct values of a column in order of appearance, or None for a column of numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return None
     if _converted(column).notna().equals(column.notna()):
@@ -82,7 +83,7 @@ def categories_of(column: pd.Series) -> pd.Index | None:
 
 
 def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
-    """Return the numbers of a column, or the positions of its values among the categories (-1: unknown)."""
+    """Return the numbers of a column, or the index of each value in the categories (-1 if unknown)."""
     if categories is not None:
         return categories.get_indexer(pd.Index(column)).astype(np.float64)
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -93,9 +94,9 @@ def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
 
 
 def _converted(column: pd.Series) -> pd.Series:
-    """Return the values of a column as numbers, durations in seconds; NaN if not convertible."""
+    """Return the values of a column as numbers, with durations in seconds and NaN for all other values."""
     if pd.api.types.is_timedelta64_dtype(column.dtype):
         seconds: pd.Series = column.dt.total_seconds()
         return seconds
     numbers: pd.Series = pd.to_numeric(column, errors="coerce")
-    return numbers.mask(column.isna())  # `to_numeric` converts NaT to a number
+    return numbers.mask(column.isna())  # `to_numeric` converts NaT to a number, which must be NaN.

@@ -1,7 +1,7 @@
 """Cross-fitting: fitted clones, their test rows, and their predictions.
 
-``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use
-cross-fitting.
+The method ``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use
+this module.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ Split = tuple[IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Fitted clones, test rows, predictions and training rows of cross-fitting, with one entry per fold.
-
-    A prediction is a Distribution or a 1-D array of point predictions.
-    """
+    """Fitted clones, test rows, predictions and training rows of cross-fitting, with one entry per fold."""
 
     estimators: tuple[Any, ...]
     test_rows: tuple[IntArray, ...]
@@ -51,17 +48,14 @@ class CrossFit:
     train_rows: tuple[IntArray, ...]
 
     def tested(self) -> tuple[IntArray, Any]:
-        """Return the tested rows and their predictions, concatenated in the order of the folds.
-
-        The splitter may test a row several times or never.
-        """
+        """Return the test rows of all folds and their predictions, in the order of the folds."""
         return np.concatenate(self.test_rows), _concatenate(self.predictions)
 
     def is_partition(self, n: int) -> bool:
         return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
-        """Return one prediction per row in row order, or raise if a row is not tested exactly once."""
+        """Return one prediction per row; raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
 
@@ -72,23 +66,21 @@ def is_partition(test_rows: Sequence[IntArray], n: int) -> bool:
 
 
 def row_order(rows: IntArray, n: int) -> IntArray:
-    """Return the positions of the n rows among the tested rows, or raise if they are not a permutation."""
+    """Return the position of each row among the tested rows; raise an error if one is missing or repeated."""
     order = np.argsort(rows, kind="stable")
     if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
         distinct = len(np.unique(rows))
         raise ValueError(
             f"`cv` must test every row exactly once, but its test folds have {len(rows)} rows in total, and "
             f"contain {distinct} of the {n} rows of X. Use a partition such as KFold or GroupKFold. For "
-            "time-ordered or repeated splits use RecalibratedRegressor, which supports any splitter."
+            "time-ordered or repeated splits, use RecalibratedRegressor, which supports any splitter, or "
+            "cross_val_predict_dist(..., return_rows=True)."
         )
     return order
 
 
 def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArray]:
-    """Return one mask per fold that marks the fold's rows among all tested rows in the order of the folds.
-
-    Raise if there are fewer than ``at_least`` folds, because each fold is predicted from the other folds.
-    """
+    """Return a mask of the tested rows for each fold; raise an error if there are too few folds."""
     if len(test_rows) < at_least:
         raise ValueError(f"`cv` must give at least {at_least} folds for `fit_transform`, got one.")
     fold = np.repeat(np.arange(len(test_rows)), [len(rows) for rows in test_rows])
@@ -96,26 +88,18 @@ def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArr
 
 
 def other_rows_masks(test_rows: Sequence[IntArray]) -> list[BoolArray]:
-    """Return one mask per fold that marks the rows of other folds among all tested rows.
-
-    A repeated splitter tests a row in several folds; all forecasts of this row are excluded.
-    """
+    """Return a mask for each fold of the tested rows that are not test rows of this fold."""
     rows = np.concatenate(list(test_rows))
     return [~np.isin(rows, own) for own in test_rows]
 
 
 def has_random_folds(cv: Any) -> bool:
-    """Return whether ``cv`` is an int or None, so that the folds are drawn at random."""
+    """Return whether ``cv`` is an int or None, which means random folds."""
     return cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
 
 
 def resolve_cv(cv: Any, random_state: Any = None, *, name: str = "cv") -> Any:
-    """Return the splitter for the parameter ``cv``; errors use the name ``name``.
-
-    An int k gives ``KFold(k, shuffle=True)`` with a seed from ``random_state``; None means 5. Folds are
-    shuffled, because every model would extrapolate if the rows are sorted. Splitters and iterables are used
-    unchanged.
-    """
+    """Return the splitter for the parameter ``cv``; an int k means shuffled KFold(k), and None means 5."""
     if has_random_folds(cv):
         folds = check_integer(5 if cv is None else cv, name, minimum=2)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
@@ -148,13 +132,12 @@ def cross_fit(
     on_fold: Callable[[int], object] | None = None,
     name: str = "fold",
 ) -> CrossFit:
-    """Fit a clone on each fold's training rows and predict for its test rows.
+    """Fit a clone to the training rows of each fold, and predict the test rows.
 
-    One call of ``estimator._fit_many(X, y, rows, **params)`` trains all folds if the class has this method.
-    ``params`` are arguments of ``fit``; values with one entry per row are split like X. ``predict`` is called
-    as ``predict(fitted, X_test)`` and returns a Distribution or a 1-D array. ``on_fold(k)`` is called in this
-    process after fold k, in the order of the folds. ``name`` is the name of a fold in errors. Results do not
-    depend on ``n_jobs``, but each call draws new folds if ``cv`` is an int or None.
+    If the class of the estimator has a method ``_fit_many(X, y, rows, **params)``, one call trains all folds.
+    ``params`` are arguments of ``fit``; values with one entry per row are divided into folds, like X.
+    ``predict(fitted, X_test)`` returns a Distribution or a 1-D array. ``on_fold(k)`` is called after fold k.
+    ``name`` is the name of a fold in errors. The results do not depend on ``n_jobs``.
     """
     params = dict(params or {})
     splits = split_rows(resolve_cv(cv), X, y, groups)
@@ -181,7 +164,7 @@ def cross_fit(
 
 
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") -> list[Split]:
-    """Return the folds as index arrays; raise if a fold has no training row or no test row."""
+    """Return the folds as index arrays; raise an error if a fold has no training row or no test row."""
     n = count_rows(X)
     if isinstance(splitter, KFold) and splitter.n_splits > n:
         fewer = "fewer folds with the parameter `cv`, such as `cv=2`"
@@ -195,7 +178,7 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
         if splitter_needs_groups(splitter):
             raise ValueError(
                 f"`groups` must be given, because {type(splitter).__name__} splits by groups. Pass "
-                "`groups=...`. cross_validate and searches pass `groups` on only with metadata routing: "
+                "`groups=...`. In cross_validate and searches, `groups` also requires metadata routing: "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
         pairs = splitter.split(X, y)
@@ -215,7 +198,7 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
 
 
 def _as_rows(rows: Any, n: int, name: str) -> IntArray:
-    """Return row numbers from a mask or from row numbers; raise if they are not between 0 and n - 1."""
+    """Return row numbers from a mask or from row numbers."""
     index = np.asarray(rows)
     if index.dtype == bool:
         if index.shape != (n,):
@@ -255,7 +238,7 @@ def _fit_fold(
 
 
 def _select(estimator: Any, X: Any, rows: IntArray, train: IntArray) -> Any:
-    """Return rows of X, and the columns of the training rows for a precomputed kernel."""
+    """Return rows of X; for a precomputed kernel, return the columns of the training rows."""
     return np.asarray(X)[np.ix_(rows, train)] if is_pairwise(estimator) else safe_indexing(X, rows)
 
 

@@ -1,4 +1,4 @@
-"""Methods for Pipeline steps whose output is a Distribution, which scikit-learn must not convert."""
+"""Methods of Pipeline steps that return a Distribution, which scikit-learn must not convert."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EstimatorT = TypeVar("EstimatorT")
 
 
 def set_output(self: EstimatorT, *, transform: Any = None) -> EstimatorT:
-    """Accept scikit-learn's request for a container and change nothing.
+    """Accept scikit-learn's setting of the output type without any effect.
 
-    `transform` always returns a Distribution. The method exists for ``Pipeline.set_output``.
+    `transform` always returns a Distribution. ``Pipeline.set_output`` requires this method.
 
     Parameters
     ----------

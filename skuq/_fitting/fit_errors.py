@@ -14,18 +14,15 @@ _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unic
 """Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
 
 _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
-"""First words of the notes. An error that has a note with these words gets no second one."""
+"""First words of the notes. An error that already has a note with these words gets no second note."""
 
 _MOST_NAMES = 5
-"""Largest number of columns in an error message."""
+"""An error message contains the names of at most this many columns."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
-    """Add a note to an error of ``fit`` if the target, or the target of an inner fit, is constant.
-
-    ``about_constant`` is True if the message of the error is about a constant target.
-    """
-    if has_note(error, _ONE_VALUE):  # added by an inner fit
+    """Add a note to an error of ``fit`` if the target of this fit, or of an inner fit, is constant."""
+    if has_note(error, _ONE_VALUE):  # An inner fit has already added the note.
         return
     if is_constant(y):
         error.add_note(f"{_ONE_VALUE}, {np.ravel(y)[0]:g}, in all rows of this fit.")
@@ -44,14 +41,14 @@ def is_constant(y: Any) -> bool:
 
 
 def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
-    """Add a note on encoders to an error that ``fit`` raised because X contains text."""
+    """Add a note about encoders to an error of ``fit`` if X contains text."""
     words = _columns_of_words(X) if any(part in str(error) for part in _NON_NUMERIC_MESSAGES) else []
     if not words or has_note(error, _WORDS):
         return
     shown = ", ".join(map(repr, words[:_MOST_NAMES])) + (", ..." if len(words) > _MOST_NAMES else "")
     holds = f"{_WORDS}, in column {shown}, but {name_of(estimator)} requires numbers."
     if _encodes(estimator):
-        error.add_note(f"{holds} Some columns with text are not encoded: use an encoder for each of them.")
+        error.add_note(f"{holds} Use an encoder for each column with text.")
         return
     error.add_note(
         f"{holds} Put an encoder in front: "

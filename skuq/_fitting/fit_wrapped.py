@@ -13,25 +13,17 @@ from skuq.prediction._child import iter_wrapped
 from skuq.prediction._resolve import supports_dist
 
 _TORCH_WARNS = "Using a target size"
-"""First words of torch's warning that targets (n,) and outputs (n, 1) are broadcast."""
+"""First words of torch's warning about targets of shape (n,) and outputs of shape (n, 1)."""
 
 
 def wraps_skorch(estimator: Any) -> bool:
-    """Return whether the estimator is or contains a skorch net; skorch is not imported.
-
-    The loss of such a net requires a shape and type of the target, often a column. The target of the user is
-    therefore passed on unchanged.
-    """
+    """Return whether the estimator is or contains a skorch net, without an import of skorch."""
     classes = (cls for one in iter_wrapped(estimator) for cls in type(one).__mro__)
     return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
 
 
 def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit the estimator and return it, or raise if the shape of y prevents a network from training.
-
-    If ``y`` is constant, as in a fold or a resample, and the estimator does not support it, the constant
-    replaces the estimator. Errors get notes about text in X or about a constant target.
-    """
+    """Fit and return the estimator; if it does not support a constant y, return a constant model."""
     try:
         with sequential_in_cluster_task():
             _fit(estimator, X, y, params)
@@ -46,16 +38,12 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
 
 
 def _is_about_constant(error: Exception) -> bool:
-    """Return whether CatBoost, possibly inside another estimator, raised the error for a constant target."""
+    """Return whether CatBoost raised the error because of a constant target."""
     return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
 
 
 def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
-    """Fit the estimator; torch's warning about the shape of y becomes an error.
-
-    If the outputs are a column and the targets are not, torch compares each output with every target, and the
-    network learns to predict the mean of all targets. Torch itself only warns.
-    """
+    """Fit the estimator; torch's warning about the shape of y becomes an error."""
     if not wraps_skorch(estimator):
         estimator.fit(X, y, **params)
         return
@@ -67,8 +55,8 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
             if not str(warning).startswith(_TORCH_WARNS):
                 raise
             raise ValueError(
-                "`y` must have the shape of the network's outputs. Otherwise, each output is compared with "
-                "all targets, and the network predicts their mean. Torch's warning: "
-                f"{str(warning).split('. ')[0]}. Pass y of shape (n, 1) to a network that returns a column, "
-                "or end the network in torch.nn.Flatten(0) and pass y of shape (n,)."
+                "`y` must have the shape of the network's outputs, because otherwise the loss compares each "
+                f"output with all targets. Torch's warning: {str(warning).split('. ')[0]}. If the network "
+                "returns a column, pass y of shape (n, 1), or add torch.nn.Flatten(0) as its last layer and "
+                "pass y of shape (n,)."
             ) from warning

@@ -1,4 +1,4 @@
-"""Routing of metadata in ``fit`` to the splitter, the wrapped estimator and the owner."""
+"""Routing of metadata in ``fit`` to the splitter and to the wrapped estimator."""
 
 from __future__ import annotations
 
@@ -17,32 +17,26 @@ from skuq.prediction._child import child_of
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Return the keyword for sample weights in the estimator's ``fit``, or None if there is none.
-
-    The keyword of a Pipeline is ``<step>__sample_weight``, with the name of its last step.
-    """
+    """Return the keyword for sample weights in the estimator's ``fit``, or None if there is none."""
     if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         inner = weight_keyword(last)
         return None if inner is None else f"{name}__{inner}"
-    child = child_of(estimator)  # a meta-estimator passes every keyword to its child
+    # The ``fit`` of a meta-estimator may accept every keyword, so its child is checked.
+    child = child_of(estimator)
     return None if child is None else weight_keyword(child)
 
 
 def splitter_of(estimator: Any) -> Any:
-    """Return the splitter in an estimator's ``cv``; only its metadata requests are used."""
+    """Return the splitter in an estimator's parameter ``cv``, for its metadata requests."""
     cv = getattr(estimator, "cv", None)
     return cv if hasattr(cv, "split") else KFold()
 
 
 def router_for(owner: Any, **children: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator: groups to the splitter, all else to the children.
-
-    The requests of the children determine who gets the weights, unless the user has set a request on the
-    owner.
-    """
+    """Return the metadata router of a meta-estimator, which sends ``groups`` to the splitter."""
     own = BaseEstimator.get_metadata_routing(owner)
     if own.fit.requests.get("sample_weight", True) is None:
         own.fit.requests.pop("sample_weight")
@@ -58,11 +52,10 @@ def router_for(owner: Any, **children: Any) -> MetadataRouter:
 def split_metadata(
     owner: Any, caller: str, weight: FloatArray | None, fit_params: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Split the arguments of ``fit`` besides X and y by recipient.
+    """Split the arguments of ``fit`` except X and y by recipient.
 
-    Return three parts: the arguments of the wrapped estimator's ``fit`` except weights, its weights as
-    keyword arguments, and the groups for the splitter. ``weight`` is None if the estimator gets no weights.
-    ``caller`` is "fit" or "fit_transform".
+    The results are the arguments of the wrapped estimator's ``fit`` without weights, its weights as keyword
+    arguments, and the groups for the splitter.
     """
     if routing_enabled() and hasattr(owner, "estimator"):
         return _split_routed(owner, caller, weight, fit_params)
@@ -99,7 +92,7 @@ def _split_plain(
             else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
         )
         raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters does not use it: "
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use it. Remedy: "
             f"{advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):

@@ -8,11 +8,7 @@ from typing import Any
 
 
 class Progress:
-    """Tasks of one ``fit``, reported to the callbacks of the estimator.
-
-    The process that called ``fit`` reports each finished task, so that every parallel backend is supported
-    and callbacks need no pickling. ``n_tasks`` is None if the number is unknown.
-    """
+    """Tasks of one ``fit``, which are reported to the callbacks of the estimator."""
 
     def __init__(self, estimator: Any, n_tasks: int | None) -> None:
         self._estimator = estimator
@@ -23,10 +19,7 @@ class Progress:
         self._has_callbacks = bool(getattr(self._context, "_callbacks", ()))
 
     def reporter(self, name: str) -> Callable[..., None] | None:
-        """Return a function that reports one finished task, or None without callbacks.
-
-        With callbacks, results must arrive one by one, which some parallel backends do not support.
-        """
+        """Return a function that reports one finished task, or None without callbacks."""
         return (lambda *_: self.done(name)) if self._has_callbacks else None
 
     def done(self, name: str) -> None:
@@ -36,7 +29,7 @@ class Progress:
 
     @contextmanager
     def task(self, name: str, child: Any = None) -> Iterator[None]:
-        """Report the start and end of a task. The tasks of an estimator ``child`` become subtasks."""
+        """Report the start and the end of a task; the tasks of an estimator ``child`` are its subtasks."""
         if self._context is None:
             yield
             return
@@ -52,4 +45,4 @@ class Progress:
 
 
 NO_PROGRESS = Progress(None, None)
-"""Progress that reports nothing, for a fit inside another fit."""
+"""Progress without reports, for a fit inside another fit."""

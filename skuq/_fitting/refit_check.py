@@ -1,7 +1,7 @@
-"""Comparison of the model fitted to all rows with the models of the folds.
+"""Comparison of the model that is fitted to all rows with the models of the folds.
 
-Out-of-fold errors apply to the model of all rows only if this model is similar to the models of the folds.
-The models differ, for example, if boosting stops early on all rows but not on the rows of a fold.
+Out-of-fold errors describe the model of all rows only if this model is similar to the models of the folds.
+The models differ, for example, if boosting stops early with all rows but not with the rows of a fold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_MODELS = 10
 """Largest number of folds in the comparison."""
 
 _MAX_RATIO = 3.0
-"""Largest distance between refit and folds' models, divided by the distance between the folds' models.
+"""Largest accepted ratio of two distances: from refit to fold models, and between fold models.
 
 The ratio is 0.7 for linear models and about 1 for models that vary at random. For twelve regressors of
 scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold splits. With time-ordered splits,
@@ -37,33 +37,30 @@ whose first models have few rows, the ratio was above 3 in one of 108 cases. For
 
 
 _MIN_ROWS = 8
-"""Least number of rows for a comparison of two models."""
+"""Smallest number of rows for a comparison of two models."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
-"""Distance, as a share of the root mean squared residual, below which no warning is given."""
+"""Smallest distance that causes a warning, as a share of the root mean squared residual."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Distance, as a share of the std of y, below which no warning is given (for data without noise)."""
+"""Smallest distance that causes a warning, as a share of the std of y; it matters without noise."""
 
 
 class Mismatch(NamedTuple):
     """Root mean squared differences between predictions for the same training rows, in the units of y."""
 
     refit: float
-    """Difference between the model of all rows and the folds' models."""
+    """Difference between the model of all rows and the models of the folds."""
     folds: float
-    """Difference between the folds' models."""
+    """Difference between the models of the folds."""
 
 
 def find_mismatch(
     refit: Any, folds: CrossFit, X: Any, y: FloatArray, predict: Callable[[Any, Any], FloatArray]
 ) -> Mismatch | None:
-    """Return both distances if the model of all rows is too far from the folds' models, else None.
+    """Return both distances if the model of all rows is too far from the models of the folds, else None.
 
-    Each model of a fold is compared on its own training rows, because the refit is also trained on them. The
-    models of two halves share no training row. They are compared on all rows, which increases the distance
-    between them. Distances that are small compared with the residuals are ignored. ``predict(estimator, X)``
-    returns shape (n,) or (n, q).
+    Each model of a fold is compared on its own training rows, because the refit is also trained on them.
     """
     n = count_rows(X)
     if len(folds.estimators) < 2 or is_pairwise(refit):
@@ -72,7 +69,8 @@ def find_mismatch(
     X = safe_indexing(X, rows)
     models = folds.estimators[:_MAX_MODELS]
     trained = np.array([row_mask(train, n)[rows] for train in folds.train_rows[:_MAX_MODELS]])
-    if np.count_nonzero(trained, axis=0).max() < 2:  # two halves share no row: compare on all rows
+    # The models of two halves have no common training row, so they are compared on all rows.
+    if np.count_nonzero(trained, axis=0).max() < 2:
         trained = np.ones_like(trained)
     kept = np.count_nonzero(trained, axis=0) >= 2
     if np.count_nonzero(kept) < _MIN_ROWS:
@@ -100,7 +98,7 @@ def _distances(
         return Mismatch(0.0, 0.0), 0.0
     difference, residual = difference / unit, residual / unit
     to_refit = (difference**2).sum(axis=0) / count
-    # the mean squared difference between two models is twice their sample variance
+    # The mean squared difference between two models is twice their sample variance.
     spread = np.where(trained, difference - difference.sum(axis=0) / count, 0.0)
     among = 2 * (spread**2).sum(axis=0) / (count - 1)
     size = (residual**2).sum(axis=0) / count
@@ -112,8 +110,9 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
     if mismatch is None:
         return
     warn_user(
-        f"Predictions of the model fitted to all rows differ by {mismatch.refit:.3g} (root mean square) from "
-        f"predictions of the folds' models, which differ by {mismatch.folds:.3g} from each other. The errors "
-        f"are measured on the folds' models. {consequence}. A common cause is early stopping.",
+        "The model that is fitted to all rows differs from the models of the folds: the root mean square "
+        f"difference of their predictions is {mismatch.refit:.3g}, compared with {mismatch.folds:.3g} "
+        "between the models of the folds. The errors are measured for the models of the folds. "
+        f"{consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )

@@ -22,18 +22,18 @@ def rows_outside(rows: IntArray, n: int) -> IntArray:
 
 
 def columns_of_rows(X: Any, rows: IntArray | None) -> Any:
-    """Return X, or the columns of the training rows of a precomputed kernel."""
+    """Return X; for a precomputed kernel, return the columns of the training rows."""
     return X if rows is None else np.asarray(X)[:, rows]
 
 
 def check_disjoint(splits: Iterable[tuple[IntArray, IntArray]], n: int) -> None:
-    """Raise if a fold has common training and test rows."""
+    """Raise an error if a row is in the training rows and in the test rows of a fold."""
     for fold, (train, test) in enumerate(splits):
         fitted = row_mask(train, n)
         if fitted[test].any():
             raise ValueError(
-                "`cv` must give disjoint training and test rows, but "
-                f"fold {fold} has row {test[np.argmax(fitted[test])]} in both."
+                f"`cv` must return disjoint training and test rows, but fold {fold} has row "
+                f"{test[np.argmax(fitted[test])]} in both."
             )
 
 
@@ -66,10 +66,8 @@ def stratified_split(
 ) -> tuple[IntArray, IntArray]:
     """Return training rows and held-out rows, stratified by class.
 
-    Unlike StratifiedShuffleSplit, this function supports classes of one row and any number of held-out rows.
-    With ``exchangeable``, the held-out rows are drawn like new rows, whose label may not be among the
-    training rows: all classes with fewer than two rows to hold out are treated as one class. Without
-    ``exchangeable``, the only row of a class is a training row unless there are no other rows to hold out.
+    With ``exchangeable``, the held-out rows are drawn like new rows, whose label may not occur in the
+    training rows. Otherwise, the only row of a class is a training row if possible.
     """
     n = len(labels)
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -82,7 +80,8 @@ def stratified_split(
     several = by_class[class_size[by_class] > 1]
     if not exchangeable and len(several) > n_held_out:
         by_class = several
-    # systematic sampling from the rows sorted by class; rounding may move the last place beyond the end
+    # This is systematic sampling from the rows sorted by class. Rounding may move the last place beyond the
+    # end.
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
     held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
     return rows_outside(held_out, n), held_out

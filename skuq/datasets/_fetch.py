@@ -31,9 +31,9 @@ def fetch_uci(
 ) -> Any:
     """Return a data set of Wibbeke et al. (2025) [1]_, or the traffic data of Navratil et al. (2023) [2]_.
 
-    The function searches for the table in this order: in the folder of the environment variable SKUQ_DATA
-    (see Notes), in the package, in the cache, on OpenML, and in the UCI repository. A checksum confirms that
-    the values equal the values of the published table.
+    The function looks for the table in this order: in the folder of the environment variable SKUQ_DATA (see
+    Notes), in the package, in the cache, on OpenML, and in the UCI repository. A checksum is used to check
+    that the values are the published values.
 
     Parameters
     ----------
@@ -43,42 +43,42 @@ def fetch_uci(
         "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
         "steel_industry", "superconductivity" or "wine_quality".
     data_home : path-like, default=None
-        Folder of the cache. None means scikit-learn's folder, which is ``~/scikit_learn_data`` or the value
-        of the environment variable SCIKIT_LEARN_DATA. The tables are in the sub-folder ``skuq``.
+        Folder of the cache, in which the tables are in the sub-folder ``skuq``. None is the folder of
+        scikit-learn: the value of the environment variable SCIKIT_LEARN_DATA, or ``~/scikit_learn_data``.
     download_if_missing : bool, default=True
-        Whether to use the network.
+        Whether the table may be downloaded.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer. OpenML is retried at least once.
+        Number of retries after an interrupted transfer, at least one for OpenML.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
         Whether to return ``(data, target)``.
     as_frame : bool, default=True
-        Whether to return a DataFrame and a Series. If False, arrays of floats are returned, with the
-        categories of a feature encoded as 0, 1, 2, ...
+        Whether to return a DataFrame and a Series. With False, arrays of floats are returned, in which the
+        categories of a feature are encoded as 0, 1, 2, ...
 
     Returns
     -------
     data : Bunch
-        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray; columns of text are categorical,
+        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray. Columns of text are categorical,
           and ordered if the categories have an order.
         - ``target``: Series of shape (n_samples,), or ndarray.
-        - ``frame``: DataFrame with features and target, or None if ``as_frame=False``.
+        - ``frame``: DataFrame with features and target; None if ``as_frame=False``.
         - ``feature_names``, ``target_names``: lists of names.
-        - ``units``: unit of each column, "" for none.
+        - ``units``: unit of each column; "" if there is no unit.
         - ``categories``: categories of each categorical feature.
-        - ``verified``: whether the values were compared with the published table. If False, only the shape
-          and the names of the columns were compared, as for "superconductivity".
-        - ``license``, ``source``, ``DESCR``: license, address and description.
+        - ``verified``: whether the values were checked by the checksum. If False, only the shape and the
+          names of the columns were checked, as for "superconductivity".
+        - ``license``, ``source``, ``DESCR``: license, web address and description.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     Raises
     ------
     ValueError
-        If the name is unknown, or if ``as_frame=False`` and the set contains dates.
+        If the name is unknown, or if ``as_frame=False`` and the data set contains dates.
     OSError
-        If the table cannot be obtained, or a file of SKUQ_DATA has other values.
+        If the table cannot be obtained, or if a file in SKUQ_DATA has different values.
 
     Warns
     -----
@@ -87,13 +87,13 @@ def fetch_uci(
 
     See Also
     --------
-    fetch_gal : The nine sets with published splits.
-    load_concrete : A set that ships with skuq.
+    fetch_gal : Nine data sets with published splits.
+    load_concrete : A data set that is part of skuq.
 
     Notes
     -----
-    The folder SKUQ_DATA contains the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``,
-    comma-separated and with the names of the columns in the first line.
+    The folder SKUQ_DATA must contain the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``.
+    The values are separated by commas, and the first line contains the names of the columns.
 
     References
     ----------
@@ -137,9 +137,9 @@ def fetch_gal(
     data_home : path-like, default=None
         Folder of the cache, as in `fetch_uci`.
     download_if_missing : bool, default=True
-        Whether to use the network.
+        Whether the table may be downloaded.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer. OpenML is retried at least once.
+        Number of retries after an interrupted transfer, at least one for OpenML.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -150,9 +150,9 @@ def fetch_gal(
     Returns
     -------
     data : Bunch
-        Keys as from `fetch_uci`, and the key ``splits``: list of 20 pairs (5 for "protein") of training rows
-        and test rows. scikit-learn accepts this list as ``cv``. The rows are in the published order: Gal
-        validates on the last fifth of the training rows.
+        The keys are the same as in `fetch_uci`, and ``splits``: a list of 20 pairs (5 for "protein") of
+        training and test rows. scikit-learn accepts this list as ``cv``. The order of the rows is the
+        published order, which matters because Gal validates on the last fifth of the training rows.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
@@ -161,7 +161,7 @@ def fetch_gal(
     ValueError
         If the name is unknown.
     OSError
-        If the table cannot be obtained, or a file of SKUQ_DATA has other values.
+        If the table cannot be obtained, or if a file in SKUQ_DATA has different values.
 
     Warns
     -----
@@ -170,12 +170,13 @@ def fetch_gal(
 
     See Also
     --------
-    fetch_uci : Further sets, and the search order of the tables.
+    fetch_uci : More data sets, and the order in which tables are looked for.
 
     Notes
     -----
-    The folder SKUQ_DATA contains the files ``gal/gal_<name>.csv.gz``. Without this folder, the table comes
-    from OpenML. If OpenML has other values or another order of rows, the table comes from Gal's repository.
+    The folder SKUQ_DATA must contain the files ``gal/gal_<name>.csv.gz``. Otherwise, the table is downloaded
+    from OpenML. If OpenML has different values or a different order of rows, the table is downloaded from
+    Gal's repository.
 
     References
     ----------
@@ -199,7 +200,6 @@ def fetch_gal(
 
 
 def load_set(name: str, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a set that ships with skuq."""
     data = find_set("uci", name)
     return as_bunch(data, _bundled(data), return_X_y=return_X_y, as_frame=as_frame)
 
@@ -245,19 +245,21 @@ def _get_table(
     try:
         store_table(table, path)
     except OSError as error:
-        warn_user(f"{data.name!r} is not cached: {error}. Pass a writable `data_home`.", SkuqWarning)
+        warn_user(
+            f"{data.name!r} is not cached: {error}. Pass a writable folder as `data_home`.", SkuqWarning
+        )
     return table
 
 
 def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
-    """Return the rows for training and test, drawn as the authors drew them."""
+    """Return the training and test rows, drawn in the same way as by the authors."""
     rng, n_train = np.random.RandomState(1), round(0.9 * data.n_rows)
     orders = [rng.choice(data.n_rows, data.n_rows, replace=False) for _ in range(data.n_splits)]
     return [(order[:n_train], order[n_train:]) for order in orders]
 
 
 def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a table as a Bunch or tuple, as scikit-learn's loaders do."""
+    """Return a table as a Bunch or as a tuple, like the loaders of scikit-learn."""
     check_option(return_X_y, "return_X_y", (True, False))
     categories = {}
     for name in data.text:
@@ -272,7 +274,7 @@ def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: 
     if not check_option(as_frame, "as_frame", (True, False)):
         if data.dates:
             raise ValueError(
-                f"`as_frame` must be True for {data.name!r}, which has dates ({', '.join(data.dates)})."
+                f"`as_frame` must be True for {data.name!r}, which contains dates ({', '.join(data.dates)})."
             )
         X = np.column_stack([X[name].cat.codes if name in categories else X[name] for name in X])
         X, y = X.astype(np.float64), y.to_numpy()
@@ -294,10 +296,11 @@ def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: 
 
 
 def _describe(data: DataSet) -> str:
-    """Return the description of a set."""
     columns = [f"- {name}{f' ({unit})' if unit else ''}" for name, unit in data.units.items()]
     check = (
-        "compared with the published table by checksum" if data.sha256 else "unverified, except for the shape"
+        "checked with the checksum of the published table"
+        if data.sha256
+        else "not checked, except for the shape"
     )
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Small real data sets that ship with skuq."""
+"""Small real data sets that are part of skuq."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from skuq.datasets._fetch import load_set
 
 
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return the ages of 4177 abalone, measured by the rings of the shell.
+    """Return the data of 4177 abalone, whose age is measured by the rings of the shell.
 
-    The eight features are the sex (F, I for infant, M), three lengths and four weights. The target is skewed,
-    and its spread grows with the size.
+    The eight features are the sex (F, M, or I for infant), three lengths and four weights. The target is the
+    number of rings. Its distribution is skewed, and its spread increases with the size.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets, and returns this set for the name "abalone".
+    fetch_uci : Function for more data sets, which returns these data for the name "abalone".
 
     Examples
     --------
@@ -42,10 +42,10 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
 
 def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return 1503 measurements of the noise of airfoils in a wind tunnel.
+    """Return 1503 measurements of airfoil noise in a wind tunnel.
 
     The five features are frequency, angle of attack, chord length, velocity and displacement thickness. The
-    target is the sound pressure in decibels.
+    target is the sound pressure level in decibels.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets, and returns this set for the name "airfoil_self_noise".
+    fetch_uci : Function for more data sets, which returns these data for the name "airfoil_self_noise".
 
     Examples
     --------
@@ -76,7 +76,7 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
 
 def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return the fuel economy of 392 cars of the years 1970 to 1982.
+    """Return the fuel economy of 392 cars of the model years 1970 to 1982.
 
     The five features are displacement, horsepower, weight, acceleration and model year. The target is in
     miles per gallon.
@@ -97,7 +97,7 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets, and returns this set for the name "auto_mpg".
+    fetch_uci : Function for more data sets, which returns these data for the name "auto_mpg".
 
     Examples
     --------
@@ -112,7 +112,7 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the compressive strength of 1030 samples of concrete.
 
-    The eight features are seven ingredients in kg per cubic meter and the age in days. The target is in
+    The eight features are seven ingredients in kg per cubic meter, and the age in days. The target is in
     megapascals.
 
     Parameters
@@ -131,7 +131,7 @@ def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     See Also
     --------
-    fetch_uci : Downloads larger data sets, and returns this set for the name "concrete_strength".
+    fetch_uci : Function for more data sets, which returns these data for the name "concrete_strength".
 
     Examples
     --------

@@ -28,7 +28,7 @@ def make_wibbeke(
     Parameters
     ----------
     name : str
-        Function of the features:
+        Name of the function of the features:
 
         - "euclidean": :math:`y = \sqrt{a^2 + b^2}`
         - "nernst": :math:`y = \frac{R T}{z F} \log \frac{a_1}{a_2}`
@@ -39,9 +39,9 @@ def make_wibbeke(
     n_samples : int, default=1000
         Number of rows.
     noise : float, default=0.0
-        Standard deviation of normal noise, in standard deviations of the function values.
+        Standard deviation of the normal noise, in units of the standard deviation of the function values.
     random_state : int, RandomState instance or None, default=None
-        Seed; an integer makes results reproducible.
+        Seed. An integer makes results reproducible.
     return_distribution : bool, default=False
         Whether to also return the true distribution of y given X.
 
@@ -50,27 +50,28 @@ def make_wibbeke(
     X : ndarray of shape (n_samples, n_features)
         Features.
     y : ndarray of shape (n_samples,)
-        Target.
+        Targets.
     dist : Normal
-        True distribution, one row per sample. Only if ``return_distribution`` is true.
+        True distribution of y, one row per sample. Only returned if ``return_distribution`` is True.
 
     See Also
     --------
     make_chung : Functions with noise that depends on x.
-    skuq.simulation.make_known_process : The functions of Sluijterman et al.
+    skuq.simulation.make_known_process : The functions of Sluijterman, Cator and Heskes (2024).
 
     Notes
     -----
-    The paper prints the functions, but neither the seeds nor the distributions of the features of
-    "euclidean", "nernst", "stribeck", "arctan" and "mlp". Here, the distributions for the first three are
-    from the published code, in which the seed is 1. "nernst" excludes the outer 10 % of the values.
+    The paper prints the functions. It does not print the seeds, nor the distributions of the features of
+    "euclidean", "nernst", "stribeck", "arctan" and "mlp". This function uses the distributions of the
+    published code for the first three. The seed of the published code is 1. "nernst" excludes the outer 10 %
+    of the values.
 
-    This function differs from the paper: the paper prints a plus sign in the parentheses of "stribeck", and
-    the name "friedman2" for "friedman3". This function also differs from the published code: in the code,
-    "nernst" has no feature R, so that the target has noise; "arctan" uses the tangent; and "mlp" has uniform
-    weights.
+    There are two differences from the paper, which prints a plus sign in the parentheses of "stribeck", and
+    prints the name "friedman2" for "friedman3". There are three differences from the published code: in the
+    code, "nernst" has no feature R, so that the target has noise; "arctan" is the tangent; and "mlp" has
+    uniform weights.
 
-    "sparse_uncorrelated" has noise of standard deviation 1 in addition to `noise`.
+    "sparse_uncorrelated" has noise with standard deviation 1, in addition to `noise`.
 
     References
     ----------
@@ -110,14 +111,15 @@ def make_chung(
     Parameters
     ----------
     name : {"quadrants", "sine"}
-        "quadrants" is the set of the paper [1]_, section 4 and appendix A.1: x is uniform in [-10, 10],
-        :math:`y = \sin(x / 2) + x \cos(0.8 x)`, with noise of standard deviation 1, 0.01, 1.5 and 0.5 in the
-        four quarters from left to right. "sine" is the set of the package: x is evenly spaced from 0 to 15,
-        :math:`y = \sin x`, with noise of standard deviation :math:`0.01 + |x - 5| / 10`.
+        "quadrants" is the data set of the paper [1]_, section 4 and appendix A.1: x is uniform on [-10, 10],
+        and :math:`y = \sin(x / 2) + x \cos(0.8 x)` plus noise. The standard deviation of the noise is 1,
+        0.01, 1.5 and 0.5 in the four quarters of the range, from left to right. "sine" is the data set of the
+        package: x is evenly spaced from 0 to 15, and :math:`y = \sin x` plus noise with standard deviation
+        :math:`0.01 + |x - 5| / 10`.
     n_samples : int, default=1000
         Number of rows.
     random_state : int, RandomState instance or None, default=None
-        Seed; an integer makes results reproducible.
+        Seed. An integer makes results reproducible.
     return_distribution : bool, default=False
         Whether to also return the true distribution of y given X.
 
@@ -126,9 +128,9 @@ def make_chung(
     X : ndarray of shape (n_samples, 1)
         Feature.
     y : ndarray of shape (n_samples,)
-        Target.
+        Targets.
     dist : Normal
-        True distribution, one row per sample. Only if ``return_distribution`` is true.
+        True distribution of y, one row per sample. Only returned if ``return_distribution`` is True.
 
     See Also
     --------
@@ -162,7 +164,6 @@ def make_chung(
 def _observe(
     X: FloatArray, mean: FloatArray, std: FloatArray, rng: np.random.RandomState, return_distribution: Any
 ) -> Any:
-    """Add normal noise."""
     y = mean + std * rng.standard_normal(len(mean))
     if check_option(return_distribution, "return_distribution", (True, False)):
         return X, y, Normal(mean, std)
@@ -170,7 +171,6 @@ def _observe(
 
 
 def _stretch(values: FloatArray, lower: float, upper: float) -> FloatArray:
-    """Map the range of values to [lower, upper]."""
     smallest, largest = values.min(), values.max()
     return np.asarray(lower + (upper - lower) * (values - smallest) / (largest - smallest))
 
@@ -190,7 +190,7 @@ def _nernst(n: int, rng: np.random.RandomState) -> tuple[FloatArray, FloatArray]
 
 
 def _stribeck(n: int, rng: np.random.RandomState) -> tuple[FloatArray, FloatArray]:
-    weight = 100 * 9.81  # newtons, of 100 kg on a slope of 0 to 30 degrees
+    weight = 100 * 9.81  # weight in newtons of 100 kg, on a slope of 0 to 30 degrees
     mu_1 = _stretch(rng.chisquare(3, n), 0.01, 1)
     mu_2 = _stretch(rng.weibull(3, n), 0.01, 1)
     F = _stretch(rng.triangular(1, 6, 8, n), weight * np.cos(np.pi / 6), weight)

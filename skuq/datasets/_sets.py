@@ -1,4 +1,4 @@
-"""The table of the data sets, ``sets.toml``."""
+"""Descriptions of the data sets, from ``sets.toml``."""
 
 from __future__ import annotations
 
@@ -22,32 +22,30 @@ class DataSet:
     n_rows: int
     license: str
     file: str  # path in a mirror, without extension
-    units: dict[str, str]  # by column, in the order of the table; the target is last
-    sha256: str = ""  # of the values; empty if the papers' table is not available
+    units: dict[str, str]  # unit of each column, in the order of the table; the target is last
+    sha256: str = ""  # checksum of the values; empty if the table of the papers is not available
     doi: str = ""
     note: str = ""
     bundled: str = ""  # file in the package
-    openml: int = 0  # data_id
-    uci: int = 0  # number in the UCI repository
+    openml: int = 0  # number of the data set on OpenML
+    uci: int = 0  # number of the data set in the UCI repository
     gal: str = ""  # folder in Gal's repository
     n_splits: int = 0
-    text: tuple[str, ...] = ()  # columns that are not numbers
-    dates: dict[str, str] = field(default_factory=dict)  # format by column
-    ordered: dict[str, tuple[str, ...]] = field(default_factory=dict)  # categories in their order
+    text: tuple[str, ...] = ()  # columns that are not numeric
+    dates: dict[str, str] = field(default_factory=dict)  # date format of each column of dates
+    ordered: dict[str, tuple[str, ...]] = field(default_factory=dict)  # ordered categories of columns
 
     @property
     def target(self) -> str:
-        """Name of the target."""
         return list(self.units)[-1]
 
     @property
     def features(self) -> list[str]:
-        """Names of the features."""
         return list(self.units)[:-1]
 
     @property
     def source(self) -> str:
-        """Address of the page about the set."""
+        """Address of the web page of the data set."""
         return f"https://doi.org/{self.doi}" if self.doi else f"https://www.openml.org/d/{self.openml}"
 
 
@@ -57,16 +55,18 @@ def _all_sets() -> dict[str, dict[str, Any]]:
 
 
 def find_set(family: str, name: Any) -> DataSet:
-    """Return a data set by name, or raise with a similar name."""
+    """Return a data set by name; an error contains the most similar name."""
     known = _all_sets()[family]
     if not isinstance(name, str) or name not in known:
         names = ", ".join(sorted(known))
-        raise ValueError(f"`name` must name a data set, got {name!r}.{_hint(name, family)} Known: {names}.")
+        raise ValueError(
+            f"`name` must be the name of a data set, got {name!r}.{_hint(name, family)} Known: {names}."
+        )
     return DataSet(name=name, **known[name])
 
 
 def _hint(name: Any, family: str) -> str:
-    """Return the loader that has a set of this name, or the most similar name."""
+    """Return the loader that has a data set of this name, or the most similar name."""
     if not isinstance(name, str) or not name:
         return ""
     wanted = re.sub("[^a-z0-9]+", "_", name.lower())

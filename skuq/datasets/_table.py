@@ -1,4 +1,4 @@
-"""Tables of values: read, checked against the table of the papers, and stored."""
+"""Tables of values: reading, checks and storage."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ def read_csv(source: Any, **options: Any) -> pd.DataFrame:
 
 
 def read_table(path: Path, data: DataSet) -> pd.DataFrame:
-    """Return the checked table in a file."""
     return check_table(read_csv(path, compression="gzip"), data)
 
 
 def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
-    """Return the table with numeric columns, or raise ValueError if it differs from the papers' table."""
+    """Return the table with numeric columns; raise ValueError if it is not the table of the papers."""
     columns = list(data.units)
     if set(columns) <= set(texts.columns):
         table = texts[columns].copy()
-    elif texts.shape[1] == len(columns) and data.sha256:  # the checksum confirms the order of the columns
+    elif texts.shape[1] == len(columns) and data.sha256:  # the checksum then checks the order of the columns
         table = texts.set_axis(columns, axis=1)
     else:
         raise ValueError(f"it has the columns {_shorten(texts.columns)}, not {_shorten(columns)}")
@@ -48,7 +47,7 @@ def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
 
 
 def store_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table to a temporary file and rename it, so that other processes never read a partial file."""
+    """Write a table to a temporary file and rename it, so that no process reads an incomplete file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
@@ -62,7 +61,7 @@ def store_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def _checksum(table: pd.DataFrame) -> str:
-    """Return the SHA-256 of names and values, in single precision because printing loses digits."""
+    """Return the SHA-256 of names and values; single precision, because printed values lose digits."""
     found = hashlib.sha256()
     for name, values in table.items():
         found.update(f"{name}\0".encode())
@@ -76,6 +75,5 @@ def _checksum(table: pd.DataFrame) -> str:
 
 
 def _shorten(names: Any) -> str:
-    """Return the first names for a message."""
     listing = ", ".join(map(str, list(names)[:4]))[:80]
     return f"{listing}, ... ({len(names)})" if len(names) > 4 else listing

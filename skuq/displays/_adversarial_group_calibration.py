@@ -33,11 +33,10 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     """Calibration error of the worst random group of rows, by the size of the group.
 
     The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
-    the curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model
-    with the same number of rows. The errors of such a model are not 0, because small groups vary by chance.
-    If the curve of a model rises more steeply to the left than the dashed line, the model is calibrated on
-    average, but not in parts of the data. The band is the mean over the trials plus or minus two standard
-    errors.
+    the curve is the calibration error over all rows. The dashed line is the curve of a perfectly calibrated
+    model with the same number of rows. This curve is not 0, because small groups vary by chance. If the curve
+    of a model is above the dashed line for small groups, the model is not calibrated in some parts of the
+    data. The band is the mean over the trials plus or minus two standard errors.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -230,8 +229,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
 
 
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:
-    """Return the mean curve of perfectly calibrated models over simulated targets."""
-    # the error depends only on the probability integral transform, so normal targets give the general result
+    """Return the curve of a perfectly calibrated model, the mean over simulations."""
+    # The error depends only on the PIT, so the result for normal targets is valid for all distributions.
     rng = np.random.default_rng(0)
     forecast = np.zeros(n), np.ones(n)
     curves = [

@@ -1,4 +1,4 @@
-"""The calibration curve: observed proportions against nominal levels."""
+"""The calibration curve: observed share of targets against the nominal level."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _BAND = "sampling band"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CalibrationCurveDisplay(CurveMixin, Display):
-    """Observed proportions against nominal levels.
+    """Observed share of targets against the nominal level.
 
-    The plot shows whether predicted probabilities agree with observed frequencies on average: the curve of a
-    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve above
-    the diagonal means that predictions are too high; an S shape means that distributions are too narrow or
-    too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
-    curve shows neither sharpness nor calibration in parts of the data.
+    The plot shows whether predicted probabilities agree with observed frequencies on average. The curve of a
+    calibrated model lies in the sampling band around the diagonal. With ``kind="quantile"``, a curve above
+    the diagonal means that predictions are too high, and an S shape means that distributions are too narrow
+    or too wide. With ``kind="interval"``, a curve below the diagonal means that intervals are too narrow. The
+    curve does not show sharpness, and it does not show whether parts of the data are calibrated.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve
     (after recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
@@ -63,7 +63,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     proportions : ndarray of shape (k,), or list of ndarray
         Observed proportions at the levels; a list has one array per fold.
     n_rows : float
-        Number of rows per curve, for the sampling band.
+        Number of rows per curve, from which the sampling band is computed.
     kind : {"quantile", "interval"}, default="quantile"
         Whether the levels belong to quantiles or to central intervals.
     name : str, default=None
@@ -131,9 +131,9 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            Region around the diagonal for a perfectly calibrated model with this number of rows. With
-            "simultaneous", the region contains the whole curve with probability `band_coverage`
-            (Kolmogorov-Smirnov). With "pointwise", the region contains each single point with this
+            Region around the diagonal that contains the curve of a perfectly calibrated model with this
+            number of rows. With "simultaneous", it contains the whole curve with probability `band_coverage`
+            (Kolmogorov-Smirnov). With "pointwise", it contains each single point of the curve with this
             probability (binomial). The region is drawn once per axes.
         band_coverage : float, default=0.9
             Probability of the band, in (0, 1).
@@ -297,7 +297,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
 def sampling_band(
     levels: FloatArray, n_rows: float, band: Band, probability: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the band of observed proportions of a calibrated model with n rows."""
+    """Return the lower and upper ends of the sampling band of a calibrated model with n rows."""
     # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
     # the diagonal has the Kolmogorov-Smirnov distribution.
     rows = max(int(n_rows), 1)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _FLAGGED = "Flagged"
 _MOST_LABELS = 12
-_SHARE_IN_BAR = 1.96  # standard errors to either side, for 95 %
+_SHARE_IN_BAR = 1.96  # Number of standard errors on each side of a 95 % interval.
 _NAMES = {
     "coverage": "Coverage of the central interval (%)",
     "crps": "CRPS, in the units of y",
@@ -46,12 +46,13 @@ _NAMES = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CalibrationDriftDisplay(AxesMixin):
-    """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
+    """Coverage, CRPS, interval width or error ratio of a model in each period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration. The plot also shows the kind of change: the
-    coverage differs from nominal, the intervals become wider, or the CRPS increases because of more noise. A
-    period is flagged if the test of coverage or the test of the PIT rejects calibration. The flags do not
-    depend on the plotted quantity. With high probability, no period of a calibrated model is flagged.
+    The plot shows when a deployed model lost its calibration. Plot several quantities to find the kind of
+    change: the coverage differs from nominal, the intervals become wider, or the CRPS increases because the
+    noise increases. A period is flagged if a test of its coverage or of its PIT rejects calibration. The
+    flags do not depend on the plotted quantity. With high probability, no period of a calibrated model is
+    flagged.
 
     Create the display with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
@@ -75,7 +76,7 @@ class CalibrationDriftDisplay(AxesMixin):
     flagged_ : matplotlib.lines.Line2D or None
         The flagged periods; None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None
-        The nominal coverage, or a ratio of 1; None if it is already drawn, and for width and CRPS.
+        The nominal coverage, or the ratio 1; None if it is already drawn, and for width and CRPS.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
@@ -168,7 +169,7 @@ class CalibrationDriftDisplay(AxesMixin):
             self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return the lower and upper ends of the intervals; None if the quantity has no interval."""
+        """Return the lower and upper ends of the intervals, or None if the quantity has no intervals."""
         if self.quantity == "coverage":
             return self.table["low"].to_numpy(), self.table["high"].to_numpy()
         if self.quantity == "crps":
@@ -178,7 +179,7 @@ class CalibrationDriftDisplay(AxesMixin):
         return None
 
     def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
-        """Draw the flagged periods, with one entry in the legend for all models."""
+        """Draw the flagged periods."""
         self.flagged_: Line2D | None = None
         flag = self.table["flag"].to_numpy()
         if flag.any():
@@ -253,7 +254,7 @@ def _places(index: pd.Index[Any]) -> np.ndarray:
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Label the periods; draw at most `_MOST_LABELS` labels if they are not ordered numbers or dates."""
+    """Draw the labels of the periods, at most `_MOST_LABELS` of them."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

@@ -29,10 +29,10 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
     The plot shows at which probabilities a classifier is overconfident, for any number of classes. By
-    default, the plot uses the most probable class of each row. The observed frequency is then the accuracy.
-    With `of_class`, the plot uses one class. A calibrated classifier lies on the diagonal. A point below the
-    diagonal means that the class is observed less often than predicted. The vertical lines are confidence
-    intervals of the observed frequency of a bin.
+    default, the plot describes the most probable class of each row, and the observed frequency is the
+    accuracy. With `of_class`, the plot describes one class. The curve of a calibrated classifier is near the
+    diagonal. A point below the diagonal means that the class is observed less often than predicted. The
+    vertical lines are confidence intervals of the observed frequency of a bin.
 
     With ``strategy="isotonic"``, the curve is the isotonic regression of the class on the probability,
     without bins. The consistency band contains most curves of calibrated probabilities. The confidence band
@@ -56,10 +56,10 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     line_ : matplotlib.lines.Line2D or list of Line2D
         The curve; a list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the frequencies; None if `interval_coverage` is None, for several folds and without
-        bins.
+        The intervals of the frequencies; None if `interval_coverage` is None, for several folds, and for
+        ``strategy="isotonic"``.
     band_ : matplotlib.collections.PolyCollection or None
-        The band of a curve; None for bins, without a band and for several folds.
+        The band of a curve; None for bins, for ``band=None``, and for several folds.
     ref_line_ : matplotlib.lines.AxLine or None
         The diagonal; None if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
@@ -195,11 +195,11 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
             Bins of equal width in [0, 1], bins of equal total weight, or isotonic regression without bins.
         band : {"consistency", "confidence"} or None, default="consistency"
-            Whether the band contains curves of calibrated probabilities ("consistency") or curves of
-            resampled rows ("confidence"). None draws no band. This parameter and the next three parameters
-            require ``strategy="isotonic"``.
+            "consistency" draws the range of the curves of calibrated probabilities. "confidence" draws the
+            range of the curves of resampled rows. None draws no band. This parameter and the next three
+            parameters require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
-            Probability of the band at each predicted probability.
+            Probability that the band contains the curve, at each single predicted probability.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0

@@ -1,4 +1,4 @@
-"""Base classes of the displays: predictions, axes and curves of several folds."""
+"""Base classes of the displays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Fold:
     labels: ArrayLike | None = None
 
     def count_rows(self) -> float:
-        """Return the number of rows including repetitions; raise if the weights are not repetitions."""
+        """Return the number of repetitions of all rows; raise an error if weights are not repetitions."""
         n = len(np.asarray(self.y_true))
         return effective_rows(check_sample_weight(self.sample_weight, n), n)
 
@@ -76,7 +76,7 @@ class Display(AxesMixin, ABC):
     """Base class of displays created from an estimator, predictions or cross-validation results."""
 
     _takes_class_name: ClassVar[bool] = False
-    """Whether the default name is the class of the estimator, for displays whose legend has names."""
+    """Whether the default name in the legend is the name of the estimator's class."""
 
     _of_classes: ClassVar[bool] = False
 
@@ -114,8 +114,8 @@ class Display(AxesMixin, ABC):
         Parameters
         ----------
         estimator : object
-            Fitted regressor that `~skuq.prediction.predict_dist` supports. Displays of classes take a fitted
-            classifier with ``predict_proba``, or a meta-estimator around one.
+            Fitted regressor that `~skuq.prediction.predict_dist` supports. Displays of classes require a
+            fitted classifier with ``predict_proba``, or a meta-estimator that contains such a classifier.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
@@ -152,10 +152,10 @@ class Display(AxesMixin, ABC):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the predictions of each model of a cross-validation for its test rows.
+        """Draw the predictions of a cross-validation, each model on its test rows.
 
-        Displays of curves draw one curve per fold, in one color and with one legend entry; `line_` is then a
-        list. Displays of rows show the test rows of all folds together.
+        Displays of curves draw one curve per fold, all in one color and with one legend entry. The attribute
+        `line_` is then a list. Displays of rows draw the test rows of all folds together.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class Display(AxesMixin, ABC):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        """Draw the rows of all folds as one data set; displays of curves draw one curve per fold instead."""
+        """Draw the rows of all folds as one data set; displays of curves override this method."""
         if len(folds) == 1:
             (fold,) = folds
             return cls.from_predictions(fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **kwargs)
@@ -233,7 +233,7 @@ class Display(AxesMixin, ABC):
 
 
 class CurveMixin(AxesMixin):
-    """Curves of a display, one per model or per fold. Inherit from this class before `Display`."""
+    """Curves of a display, one per fold; a subclass inherits from this class before `Display`."""
 
     _takes_class_name = True
     line_: Line2D | list[Line2D]
@@ -247,7 +247,7 @@ class CurveMixin(AxesMixin):
         note: str | None = None,
         **default: Any,
     ) -> Any:
-        """Draw the curves of one model, add the note to its legend entry, and return the color."""
+        """Draw the curves of one model with one legend entry, and return their color."""
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
         label = label_of(name, ", ".join(notes))
@@ -271,7 +271,7 @@ class CurveMixin(AxesMixin):
     def _draw_intervals(
         self, x: ArrayLike, lower: ArrayLike, upper: ArrayLike, label: str, color: Any, style: Style
     ) -> LineCollection:
-        """Draw vertical intervals in the color of the curve, with one legend entry for all models."""
+        """Draw vertical intervals in the color of the curve."""
         default = {"color": color, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, label):
             default["label"] = label
@@ -279,7 +279,7 @@ class CurveMixin(AxesMixin):
         return self.ax_.vlines(x, lower, upper, **merged)
 
     def _draw_curve_band(self, curve: pd.DataFrame, coverage: float, color: Any, style: Style) -> Any:
-        """Draw the band of a curve from `skuq.evaluation`, if it has one, with one legend entry per kind."""
+        """Draw the band of a curve from `skuq.evaluation`, if the curve has a band."""
         for kind in ("consistency", "confidence"):
             if f"{kind}_low" in curve:
                 ends = curve["forecast"], curve[f"{kind}_low"], curve[f"{kind}_high"]
@@ -293,7 +293,7 @@ class CurveMixin(AxesMixin):
 
 
 class HistogramMixin(AxesMixin):
-    """Histogram of a display; the histograms of several models on the same axes share the bin width."""
+    """Histogram of a display; all histograms on the same axes have the same bin width."""
 
     def _bin_width(self, bin_width: float | None, auto: float) -> float:
         if bin_width is not None:
@@ -304,7 +304,7 @@ class HistogramMixin(AxesMixin):
     def _draw_histogram(
         self, values: FloatArray, edges: FloatArray, weight: FloatArray | None, color: Any, style: Style
     ) -> StepPatch:
-        inside = np.clip(values, edges[0], edges[-1])  # rounding may move a value past the edges
+        inside = np.clip(values, edges[0], edges[-1])  # Rounding may move a value beyond the edges.
         share = np.histogram(inside, edges, weights=weight)[0]
         default = {"facecolor": color, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
         merged = merge_style("patches.StepPatch", default, style, "hist_kwargs")
@@ -329,30 +329,30 @@ def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntAr
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
         raise ValueError(
-            f"`X` must be the X passed to cross_validate, got {n} rows, but the test rows include row {last}."
+            f"`X` must be the X that was passed to cross_validate, got {n} rows, but the test rows include "
+            f"row {last}."
         )
     return list(zip(cv_results["estimator"], tests, strict=True))
 
 
 def label_of(name: str | None, note: str) -> str | None:
-    """Return the legend entry, "name (note)"; either part may be missing."""
+    """Return the legend entry "name (note)"; the name or the note may be missing."""
     return f"{name} ({note})" if name and note else name or note or None
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list unchanged and any other value as a list of length 1."""
     return values if isinstance(values, list) else [values]
 
 
 def one_or_list(values: list[Any]) -> Any:
-    """Return the value of a list of length 1, otherwise the list."""
+    """Return the only value of a list of length 1, and any other list unchanged."""
     return values[0] if len(values) == 1 else values
 
 
 def tables_of_folds(
     table: Callable[..., pd.DataFrame], folds: Sequence[Fold], names: Sequence[str], options: dict[str, Any]
 ) -> Any:
-    """Return a table per fold, or the table of one fold; remove the named keywords from `options`."""
+    """Return a table per fold, or the table of a single fold."""
     given = {name: options.pop(name) for name in names if name in options}
     tables = []
     for fold in folds:

@@ -23,7 +23,7 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
-"""Values of matplotlib's ``gid`` for the first curve of a model and for reference lines."""
+"""Values of matplotlib's ``gid`` that mark the first curve of a model and the reference lines."""
 
 REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
@@ -56,7 +56,7 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
 
 
 def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str) -> dict[str, Any]:
-    """Return the default keywords, updated by the user's keywords after their aliases are resolved."""
+    """Return the default keywords, replaced by the keywords of the user, which may be aliases."""
     if style is not None and not isinstance(style, Mapping):
         raise TypeError(f"`{name}` must be a dictionary of matplotlib keywords or None, got {style!r}.")
     from matplotlib.cbook import normalize_kwargs
@@ -65,7 +65,7 @@ def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str
     kind = getattr(import_module(f"matplotlib.{module}"), cls)
     given = dict(style or {})
     merged = normalize_kwargs(dict(default), kind)
-    if cls == "PathCollection" and "c" in given:  # scatter accepts "c" or "color", not both
+    if cls == "PathCollection" and "c" in given:  # scatter accepts "c" or "color", but not both.
         merged.pop("color", None)
         merged["c"] = given.pop("c")
     if "c" in given:
@@ -94,7 +94,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw an infinite line through a point, without changing the limits of the axes."""
+    """Draw an infinite line through a point; the limits of the axes do not change."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)
@@ -103,7 +103,7 @@ def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style:
 
 
 def draw_legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend with reference lines last."""
+    """Draw a legend in which the reference lines are last."""
     handles, labels = ax.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: handles[i].get_gid() == REFERENCE)
     if order:
@@ -112,12 +112,13 @@ def draw_legend(ax: Axes, **options: Any) -> None:
         for i, handle in zip(order, legend.legend_handles, strict=True):
             if handles[i].get_gid() == REFERENCE:
                 _make_neutral(handle, ax)
-            if handle is not None and hasattr(handle, "get_offsets"):  # points in the plot are transparent
+            # The points in the plot are transparent, but the points in the legend are not.
+            if handle is not None and hasattr(handle, "get_offsets"):
                 handle.set_alpha(1.0)
 
 
 def _make_neutral(handle: Any, ax: Axes) -> None:
-    """Give a legend entry a neutral dark color if it describes all models but has the color of one."""
+    """Make a legend entry gray if it describes all models."""
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"
@@ -145,7 +146,7 @@ def with_unit(text: str, unit: str | None) -> str:
 
 
 def choose_rows(n: int, max_rows: int | None) -> IntArray:
-    """Return at most `max_rows` of n row numbers, evenly spaced, with the first and the last."""
+    """Return at most `max_rows` of n row numbers, evenly spaced, including the first and the last."""
     if max_rows is not None:
         check_integer(max_rows, "max_rows", minimum=2)
     if max_rows is None or n <= max_rows:

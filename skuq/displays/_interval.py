@@ -39,11 +39,11 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of individual rows, with missed targets in another color.
+    """Sorted prediction intervals of individual rows; intervals that miss their target have another color.
 
-    The plot shows whether intervals miss low targets, high targets or both, and on which side. The plot also
-    shows whether intervals are wide for rows with large errors. If there are many rows, only an evenly spaced
-    part of the sorted rows is drawn; the legend has the coverage of all rows.
+    The plot shows whether intervals miss low targets or high targets, and whether intervals are wide for rows
+    with large errors. If there are many rows, only an evenly spaced part of the sorted rows is drawn. The
+    legend contains the coverage of all rows.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -67,11 +67,11 @@ class IntervalDisplay(Display):
     Attributes
     ----------
     covered_lines_, missed_lines_ : matplotlib.collections.LineCollection
-        The intervals that contain the observed value, and the intervals that miss it.
+        The intervals that contain the observed value, and the intervals that do not.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
     observed_coverage_ : float
-        Share of all rows inside their interval, bounds included.
+        Share of all targets in their interval, including the bounds.
     rows_ : ndarray of shape (m,)
         Indices of the drawn rows, from left to right.
     ax_ : matplotlib.axes.Axes
@@ -127,8 +127,8 @@ class IntervalDisplay(Display):
         max_rows : int or None, default=150
             Largest number of drawn rows, evenly spaced in the sorted order; None draws all.
         line_kwargs, missed_kwargs : dict, default=None
-            Keywords for the intervals, passed to ``Axes.vlines``. `missed_kwargs` override `line_kwargs`
-            for intervals that miss.
+            Keywords for the intervals, passed to ``Axes.vlines``. For intervals that miss their target,
+            `missed_kwargs` override `line_kwargs`.
         scatter_kwargs : dict, default=None
             Keywords for the observed values, passed to ``Axes.scatter``.
 
@@ -254,7 +254,7 @@ class IntervalDisplay(Display):
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds (n, 2) and point predictions (n,), which are the midpoints if bounds are given."""
+    """Return bounds (n, 2) and point predictions (n,), which are midpoints if bounds are given."""
     try:
         dist = as_distribution(y_pred)
     except TypeError:

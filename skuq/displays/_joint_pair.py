@@ -1,4 +1,4 @@
-"""PIT values of two targets, beside PIT values that the joint distribution predicts."""
+"""PIT values of two targets, observed and predicted by the joint distribution."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class JointPairDisplay(Display):
             raise ValueError(f"`targets` must be two different targets, got {targets!r}.")
         draws = dist.sample(1, rng)[:, 0]
         display = cls(
-            observed=pit[np.ix_(rows, columns)],
+            observed=pit[rows][:, columns],
             predicted=dist.pit(draws, rng)[:, columns],
             targets=(_label(dist, columns[0]), _label(dist, columns[1])),
             name=name,

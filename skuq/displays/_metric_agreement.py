@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 DARK = 0.6
-"""Smallest absolute tau for which the number in the cell is white, because the cell is dark."""
+"""From this absolute tau on, a cell is dark, and its number is white."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,8 +64,8 @@ class MetricAgreementDisplay(AxesMixin):
 
     Notes
     -----
-    The clustering joins the pair of clusters with the largest mean tau first (average linkage of 1 - tau).
-    Clusters are reversed if necessary, such that similar metrics are adjacent.
+    The clustering repeatedly joins the two clusters with the largest mean tau (average linkage of 1 - tau).
+    Clusters are reversed if necessary, so that similar metrics are adjacent.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class MetricAgreementDisplay(AxesMixin):
             Values of the metrics, with one row per model or data set, as in
             `skuq.evaluation.metric_agreement`.
         directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
-            Better direction or target of the metrics, as in `skuq.evaluation.metric_agreement`.
+            Better direction or best value of the metrics, as in `skuq.evaluation.metric_agreement`.
         n_permutations : int, default=1000
             Number of permutations of the tests.
         random_state : int, RandomState instance or None, default=0
@@ -238,7 +238,7 @@ def clustered_order(tau: pd.DataFrame) -> IntArray:
     distance = 1 - tau.to_numpy()
     pairs = squareform((distance + distance.T) / 2, checks=False)
     order = leaves_list(linkage(pairs, method="average", optimal_ordering=True))
-    first = int(np.argmin(order))  # the order and its reverse are equally good
+    first = int(np.argmin(order))  # The order and its reverse are equally good.
     return np.asarray(order if 2 * first < len(order) else order[::-1], dtype=np.intp)
 
 

@@ -29,8 +29,9 @@ class MurphyDisplay(CurveMixin, Display):
 
     The plot shows whether one model is better than another model for every consistent score, or only for some
     scores. If the curve of a model is below the other curve everywhere, every consistent score prefers this
-    model. With a reference, the plot shows the difference from the reference with a pointwise band. At
-    thresholds at which the whole band is below 0, the model is better than the reference.
+    model. With a reference, the plot shows the difference from the reference, with a pointwise confidence
+    band. If the whole band is below 0 at a threshold, the model is better than the reference at this
+    threshold.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add the curve of
     another model to the same axes, pass ``ax=display.ax_``.
@@ -40,7 +41,7 @@ class MurphyDisplay(CurveMixin, Display):
     curve : MurphyCurve or list of MurphyCurve
         Thresholds, scores and standard errors; a list has one curve per fold.
     label : str
-        Point forecast that is scored, for the axis.
+        Name of the point forecast, for the axis.
     is_difference : bool, default=False
         Whether the scores are differences from a reference.
     name : str, default=None
@@ -245,7 +246,7 @@ class MurphyDisplay(CurveMixin, Display):
 
 
 def _reference_of(fold: Fold, reference: Any) -> Any:
-    """Return the reference of the fold's rows."""
+    """Return the reference for the rows of the fold."""
     if reference is None or fold.rows is None:
         return reference
     dist = as_distribution(reference, "reference")

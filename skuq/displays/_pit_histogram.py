@@ -1,4 +1,4 @@
-"""The PIT histogram, with a band that holds all bins of a calibrated forecast."""
+"""The PIT histogram, with the band of a calibrated forecast."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Band = Literal["simultaneous", "pointwise"]
 
 _LARGE = 100_000
-"""Number of rows from which the level of the simultaneous band hardly depends on the number."""
+"""For more rows than this, the level of the simultaneous band hardly depends on the number of rows."""
 
 _HALVINGS = 30
 _LEVEL_ROUNDING = 1e-9
@@ -92,18 +92,18 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
     Notes
     -----
-    The numbers of rows in the k bins have a multinomial distribution if the forecast is calibrated and the
-    rows are independent. The simultaneous band has the same binomial level for each bin. At this level, all
-    bins are inside with probability `band_coverage`, up to the rounding to whole rows. The rounding changes
-    the probability by less than 0.01 from 500 rows on, and by about 0.03 for 20 rows. For 500 rows, 10 bins
-    and 95 %, the level is 99.4 % per bin. The pointwise band has the level `band_coverage` per bin. For 500
-    rows, all bins are inside the pointwise 95 % band with a probability of only 70 % for 10 bins, and 46 %
-    for 20 bins. The probability is computed without simulation, from the sum of truncated Poisson numbers
-    given their total [1]_.
+    If the forecast is calibrated and the rows are independent, the numbers of rows in the k bins have a
+    multinomial distribution. The pointwise band contains each single bin with probability `band_coverage`.
+    For 500 rows, a pointwise 95 % band contains all of 10 bins with a probability of only 70 %, and all of 20
+    bins with a probability of 46 %. The simultaneous band is wider. It contains each bin with the same,
+    larger probability, such that it contains all bins with probability `band_coverage`. For 500 rows, 10 bins
+    and 95 %, this larger probability is 99.4 %. Because numbers of rows are integers, the probability of the
+    simultaneous band differs from `band_coverage` by about 0.03 for 20 rows, and by less than 0.01 for 500 or
+    more rows. The probability is computed without simulation [1]_.
 
     A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
-    [2]_. The bins then vary less, so all bins are inside the band with a higher probability. Rows with
-    dependent errors, such as neighboring hours, need a wider band.
+    [2]_. The bins then vary less, so the band contains all bins with a higher probability. Dependent rows,
+    such as neighboring hours, would require a wider band.
 
     References
     ----------
@@ -150,9 +150,9 @@ class PITHistogramDisplay(HistogramMixin, Display):
         ref_line : bool, default=True
             Whether to draw the expected share of each bin, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            Region for a calibrated forecast with this number of rows. With "simultaneous", the region
-            contains all bins with probability `band_coverage`. With "pointwise", the region contains each
-            single bin with this probability. The region is drawn once per axes.
+            Region that contains the bins of a calibrated forecast with this number of rows. With
+            "simultaneous", it contains all bins with probability `band_coverage`. With "pointwise", it
+            contains each single bin with this probability. The region is drawn once per axes.
         band_coverage : float, default=0.95
             Probability of the band, in (0, 1).
         hist_kwargs : dict, default=None
@@ -297,7 +297,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         distance = np.abs(curve.levels - (np.arange(1, n_bins) / n_bins)[:, np.newaxis])
         if distance.min(axis=1).max() > _LEVEL_ROUNDING:
             raise ValueError(
-                f"`n_bins` must divide [0, 1] at levels of the accumulator, got {n_bins} bins for "
+                f"`n_bins` must have bin edges that are levels of the accumulator, got {n_bins} bins for "
                 f"{len(curve.levels)} levels. Pass `levels={n_bins - 1}` to the accumulator."
             )
         n = accumulator.total_weight
@@ -308,12 +308,12 @@ class PITHistogramDisplay(HistogramMixin, Display):
 
 
 def _shares(observed: FloatArray) -> FloatArray:
-    """Return the share of rows between neighboring levels, from the cumulative shares at the inner levels."""
+    """Return the share of rows in each bin from the shares below the inner edges."""
     return np.diff(np.concatenate([[0.0], observed, [1.0]]))
 
 
 def histogram_band(n_bins: int, n_rows: float, band: Band, probability: float) -> tuple[float, float]:
-    """Return the smallest and largest share of a bin of a calibrated forecast with n rows."""
+    """Return the lower and upper end of the band of a calibrated forecast with n rows."""
     rows = max(int(n_rows), 1)
     tail = (1 - probability) / 2
     if band == "simultaneous":
@@ -323,33 +323,33 @@ def histogram_band(n_bins: int, n_rows: float, band: Band, probability: float) -
 
 
 def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
-    """Return the range of counts of one bin, with at most a probability `tail` on either side."""
+    """Return the range of counts of one bin, with a probability of at most `tail` on each side."""
     return float(binom.ppf(tail, rows, 1 / n_bins)), float(binom.isf(tail, rows, 1 / n_bins))
 
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail of one bin for which all bins are in range with about the given probability."""
+    """Return the tail probability per bin for which the band contains all bins with the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))
 
     largest = (1 - probability) / 2
-    smallest = largest / n_bins  # Bonferroni
+    smallest = largest / n_bins  # Bonferroni's bound.
     for _ in range(_HALVINGS):
         middle = math.sqrt(smallest * largest)
         if all_bins(middle) >= probability:
             smallest = middle
         else:
             largest = middle
-    # Counts are integers, so the probability jumps between the two tails.
+    # Counts are integers, so the probability jumps between these two tails.
     return min(smallest, largest, key=lambda tail: abs(all_bins(tail) - probability))
 
 
 def probability_of_all_bins(n_bins: int, rows: int, lower: float, upper: float) -> float:
-    """Return the probability that n rows put `lower` to `upper` rows into each of k equally likely bins."""
-    # Multinomial counts are independent Poisson numbers given their total, and a Fourier transform gives the
-    # distribution of the total of truncated Poisson numbers.
+    """Return the probability that each of k equally likely bins contains `lower` to `upper` of the rows."""
+    # Multinomial counts have the distribution of independent Poisson numbers given their sum. The
+    # distribution of a sum of truncated Poisson numbers is computed by a Fourier transform (Levin 1981).
     counts = np.arange(lower, upper + 1)
     size = n_bins * len(counts)
     transform = np.fft.rfft(poisson.pmf(counts, rows / n_bins), size) ** n_bins

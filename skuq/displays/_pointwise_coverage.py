@@ -1,4 +1,4 @@
-"""Coverage per row over repeated training sets, or per training set over the rows."""
+"""Coverage of intervals at each row, or for each training set of a simulation."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _NAMES = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PointwiseCoverageDisplay(HistogramMixin):
-    """Histogram of the coverage per row or per simulation, or the curve of the coverage per row over x.
+    """Coverage per row or per simulation, as a histogram or as a curve over x.
 
-    The plot shows whether intervals have nominal coverage at each row, or only on average. The band contains
-    95 % of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage
-    of one training set may differ from the average.
+    The plot shows whether intervals have nominal coverage at each row, or only on average. If every row has
+    nominal coverage, the band contains 95 % of the rows. A histogram over simulations shows how much the
+    coverage depends on the training set.
 
     Create the display with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
 
@@ -63,10 +63,10 @@ class PointwiseCoverageDisplay(HistogramMixin):
     over : {"rows", "simulations"}, default="rows"
         Whether the values belong to rows or to simulations.
     step : float, default=None
-        Distance between possible values; the bin width is a multiple of this distance. None if all values are
-        possible.
+        Distance between two possible values, such as ``1 / n_simulations``. The bin width is a multiple of
+        this distance. None means that all values are possible.
     band : tuple of float, default=None
-        Lower and upper end of the band of nominal intervals; None draws no band.
+        Lower and upper end of the band for intervals with nominal coverage; None draws no band.
     x : ndarray of shape (m,), default=None
         Horizontal positions of the values for a curve; None draws a histogram.
     x_label : str, default=None
@@ -83,7 +83,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     ref_line_ : matplotlib.lines.Line2D or None
         The nominal coverage; None if it is already drawn.
     band_ : matplotlib.patches.Patch or None
-        The band of nominal intervals; None if it is already drawn or `band` is None.
+        The band for intervals with nominal coverage; None if it is already drawn or `band` is None.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
@@ -189,7 +189,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         self.ax_.set_ylabel(_NAMES[self.kind, self.over])
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return edges halfway between multiples of the bin width, which all histograms on the axes share."""
+        """Return bin edges halfway between multiples of the bin width."""
         auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)
         if self.step is not None:
             auto = max(1, round(auto / self.step)) * self.step
@@ -210,7 +210,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
             "facecolor": INK,
             "alpha": 0.12,
             "linewidth": 0.0,
-            "label": f"{percent(_SHARE_IN_BAND)} of the rows if all were nominal",
+            "label": f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage",
             "gid": REFERENCE,
             "zorder": 0.5,
         }
@@ -270,7 +270,8 @@ class PointwiseCoverageDisplay(HistogramMixin):
         check_option(over, "over", ("rows", "simulations"))
         if x is not None and over == "simulations":
             raise ValueError(
-                "`x` must be None with over='simulations', which has one value per simulation, not per row."
+                "`x` must be None with over='simulations', because there is one value per simulation, not "
+                "per row."
             )
         attribute = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
         values, number = getattr(result, attribute), _number_of(coverage, result.coverage)
@@ -301,8 +302,8 @@ def _number_of(coverage: float | None, available: Any) -> int:
     near = np.flatnonzero(np.isclose(levels, nominal))
     if len(near) != 1:
         raise ValueError(
-            f"`coverage` must be one of {levels.tolist()}, the coverages of the result, got {coverage!r}. "
-            "For other coverages run another study: simulate_coverage(..., coverage=[...])."
+            f"`coverage` must be one of the coverages of the result, {levels.tolist()}, got {coverage!r}. "
+            "For other coverages, call simulate_coverage(..., coverage=[...]) again."
         )
     return int(near[0])
 
@@ -321,7 +322,7 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
 
 
 def _band(covered: Any, level: float) -> tuple[float, float]:
-    """Return the ends of the band that contains 95 % of the rows if all have nominal coverage."""
+    """Return the band that contains 95 % of the rows if all rows have nominal coverage."""
     # The coverage of confidence intervals is a binomial proportion. The mean coverage of prediction intervals
     # is approximately normal, with the variance that is observed over simulations.
     n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictionBandDisplay(Display):
-    """Observed against predicted values, with prediction intervals as bands.
+    """Observed values against predicted values, with prediction intervals as bands.
 
     The plot shows the errors of the predictions, and whether the width of the band follows the errors. A band
     may be too narrow at one end and too wide at the other although its average coverage is nominal. If the
     horizontal axis is a feature, the plot also shows how the prediction depends on the feature.
 
-    The band is the mean of the bounds over groups of neighboring rows. There are at most `max_bins` groups of
-    about equal size, and rows with the same x are in one group. With fewer rows, the band has one interval
-    per row.
+    Each bound of the band is a mean over groups of neighboring rows. There are at most `max_bins` groups of
+    about equal size, and rows with the same x are in one group. If there are at most `max_bins` rows, each
+    row is one group.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -154,8 +154,7 @@ class PredictionBandDisplay(Display):
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
         groups = neighbors(x[order], order, max_bins)
-        # The band extends to the first and last row. Its width there is the width of the first and last
-        # group.
+        # The band extends to the first and last row, with the bounds of the first and last group.
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
         line = local_means(self.y_pred, groups, self.sample_weight)
@@ -221,7 +220,7 @@ class PredictionBandDisplay(Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage of the central interval. In (0, 1), one per band.
+            Nominal coverage of the central interval. In (0, 1). There is one band for each coverage.
         x : array-like of shape (n,), default=None
             Horizontal positions of the rows, such as a feature; None means the predictions.
         target_name : str, default="target"
@@ -302,7 +301,7 @@ class PredictionBandDisplay(Display):
         feature: int | str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the bands of a cross-validation, over the test rows of all folds together.
+        """Draw the bands of a cross-validation, for the test rows of all folds together.
 
         Parameters
         ----------
@@ -345,7 +344,7 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
 
 
 def neighbors(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
-    """Split rows, sorted by their places, into groups of about equal size without splitting equal places."""
+    """Split sorted rows into groups of about equal size; rows at the same place are in one group."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2
     starts = [0]

@@ -36,14 +36,14 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictionSetDisplay(CurveMixin, Display):
-    """Coverage of prediction sets against nominal and predicted coverage, or the size of the sets.
+    """Observed and predicted coverage of prediction sets, or their size, against the nominal coverage.
 
     The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
-    is the predicted coverage: the mean sum of the probabilities of the classes in a set. The curve of a
-    calibrated classifier follows the dashed curve. A classifier is overconfident if its curve is below the
-    dashed curve. Both curves are above the diagonal, because the last class of a set raises the sum of the
-    probabilities above the nominal coverage. For conformal sets, the predicted coverage equals the nominal
-    coverage, so the dashed curve is on the diagonal.
+    is the predicted coverage: the sum of the probabilities of the classes in a set, averaged over the rows.
+    The curve of a calibrated classifier is near the dashed curve. If the curve is below the dashed curve, the
+    classifier is overconfident. Both curves are above the diagonal, because the last class of a set increases
+    the sum of the probabilities above the nominal coverage. For conformal sets, the predicted coverage is the
+    nominal coverage, so there is no dashed curve.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -70,7 +70,7 @@ class PredictionSetDisplay(CurveMixin, Display):
 
     See Also
     --------
-    skuq.metrics.set_coverage_error : The distance from the predicted coverage, at one nominal coverage.
+    skuq.metrics.set_coverage_error : The distance between the curves at one nominal coverage.
     ClassReliabilityDisplay : The probabilities themselves.
 
     Examples
@@ -148,7 +148,7 @@ class PredictionSetDisplay(CurveMixin, Display):
         return self
 
     def _draw_claimed(self, table: pd.DataFrame, color: Any, style: Style) -> None:
-        """Draw the predicted coverage in the color of the curve, with one legend entry for all models."""
+        """Draw the predicted coverage in the color of the curve."""
         default = {"color": color, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, CLAIMED):
             default["label"] = CLAIMED
@@ -209,7 +209,7 @@ class PredictionSetDisplay(CurveMixin, Display):
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        """Return the probabilities, or the estimator's sets if they differ from the sets of probabilities."""
+        """Return the probabilities, or the sets of an estimator with its own prediction sets."""
         options["coverages"] = coverages = _nominal(options.get("coverages"))
         proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
         return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
@@ -229,7 +229,7 @@ def set_table(
             "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
             f"got {forecast.shape}."
         )
-    together = np.zeros(len(forecast))  # all rows are one group
+    together = np.zeros(len(forecast))  # All rows are one group.
     rows = [
         conditional_set_coverage(
             y_true,

@@ -1,4 +1,4 @@
-"""The reliability diagram of a quantile: conditional quantile of the targets against the forecast."""
+"""The reliability diagram of a quantile: quantile of the targets against the forecast quantile."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ OPTIONS = ("level", "band", "band_coverage", "n_redraws", "random_state")
 class QuantileReliabilityDisplay(CurveMixin, Display):
     """Quantile of the targets given the forecast quantile, estimated by isotonic regression.
 
-    The plot shows for which forecasts a quantile is too low or too high. A calibrated quantile lies near the
-    diagonal. Above the diagonal, the targets are larger than forecast. The consistency band contains most
-    curves of calibrated forecasts. The confidence band shows the uncertainty of the curve itself.
+    The plot shows at which values the forecast quantile is too low or too high. The curve of a calibrated
+    forecast is near the diagonal. Above the diagonal, the forecast quantile is too low. The consistency band
+    contains most curves of calibrated forecasts. The confidence band shows the uncertainty of the curve
+    itself.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or
     another level to the same axes, pass ``ax=display.ax_``.
@@ -61,7 +62,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     --------
     skuq.evaluation.quantile_reliability_curve : The plotted numbers.
     ClassReliabilityDisplay : The diagram of probabilities.
-    CalibrationCurveDisplay : Observed against nominal levels over all rows.
+    CalibrationCurveDisplay : The observed share of targets at each nominal level.
 
     Examples
     --------
@@ -156,10 +157,10 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         level : float, default=0.5
             Level of the quantile, in (0, 1).
         band : {"consistency", "confidence"} or None, default="consistency"
-            Whether the band contains curves of calibrated forecasts ("consistency") or curves of resampled
-            rows ("confidence"). None draws no band.
+            "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
+            of the curves of resampled rows. None draws no band.
         band_coverage : float, default=0.9
-            Probability of the band at each forecast.
+            Probability that the band contains the curve, at each single forecast.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
 _REFERENCE = "Knowledge of the frequency only"
 _LEAST = -0.25
-"""Lowest value of the axis, because a forecast that is worse than the frequency has no use."""
+"""Lowest value of the axis, because forecasts with negative values are not useful."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelativeEconomicValueDisplay(CurveMixin, Display):
     """Relative economic value of a forecast against the ratio of cost to loss.
 
-    The plot shows which users gain from a forecast: users act against an event if its probability is at least
-    their ratio of cost to loss. If the curve is below 0 at a ratio, the frequency of the event is the better
-    forecast for users with this ratio. Values below -0.25 are outside the axes.
+    The plot shows for which users a forecast is useful. A user acts against an event if the predicted
+    probability of the event is at least the user's ratio of cost to loss. If the curve is below 0 at a ratio,
+    users with this ratio should use the frequency of the event instead of the forecast. Values below -0.25
+    are outside the axes.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -153,8 +154,8 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         threshold : float
             Threshold of the event, in the units of y.
         event : {"above", "below"}, default="above"
-            Whether the event is a target above the threshold ("above"), or a target of at most the threshold
-            ("below").
+            "above": the event is a target above the threshold. "below": the event is a target of at most the
+            threshold.
         ratios : array-like of shape (k,), default=None
             Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None

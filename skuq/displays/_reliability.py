@@ -1,4 +1,4 @@
-"""The reliability diagram of a regression: observed against predicted size of errors, by bin."""
+"""The reliability diagram of a regression: observed error against predicted standard deviation."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ INTERVAL_COVERAGE = 0.9
 class ReliabilityDisplay(CurveMixin, Display):
     """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
-    The plot shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
-    diagonal. At points above the diagonal, the errors are larger than predicted. A flat curve means that the
-    predicted standard deviation does not distinguish certain from uncertain rows. The curve does not depend
-    on the shape of the distribution.
+    The plot shows at which predicted standard deviations a model is overconfident. The curve of a calibrated
+    model is near the diagonal. Above the diagonal, the errors are larger than predicted. If the curve is
+    flat, the predicted standard deviation does not distinguish certain from uncertain rows. The curve does
+    not depend on the shape of the distribution.
 
-    The vertical lines are confidence intervals of the error of a bin. They assume normal errors, and are too
-    short for errors with heavy tails.
+    The vertical lines are confidence intervals of the error of a bin. The intervals assume normal errors.
+    They are too short for errors with heavy tails.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -173,7 +173,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
-            Number of bins; about 100 rows per bin suffice.
+            Number of bins; about 100 rows per bin are enough.
         strategy : {"quantile", "uniform"}, default="quantile"
             Bins of equal total weight, or of equal width.
         unit : str, default=None
@@ -250,7 +250,7 @@ class ReliabilityDisplay(CurveMixin, Display):
 
 
 def rmse_interval(rmse: FloatArray, n: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return the equal-tailed confidence interval of the root mean square of n normal errors."""
+    """Return the central confidence interval of the root mean squared error of n normal errors."""
     tail = (1 - coverage) / 2
     lower, upper = (rmse * np.sqrt(n / chi2.ppf(p, n)) for p in (1 - tail, tail))
     return lower, upper

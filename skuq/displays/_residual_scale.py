@@ -38,10 +38,10 @@ Kind = Literal["signed", "absolute"]
 class ResidualScaleDisplay(Display):
     """Errors of single rows against the predicted standard deviation, with the predicted range as a cone.
 
-    The plot shows whether errors grow with the predicted standard deviation, and which rows have extreme
-    errors. The cone is 0 plus or minus one predicted standard deviation; the line is the root mean squared
-    error per bin. If the line is outside the cone, the model is overconfident at this standard deviation.
-    Signed errors also show a bias.
+    The plot shows whether errors increase with the predicted standard deviation, and which rows have extreme
+    errors. The cone is 0 plus or minus one predicted standard deviation. The line is the root mean squared
+    error in bins of the predicted standard deviation. Where the line is outside the cone, the model is
+    overconfident. Signed errors also show a bias.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 

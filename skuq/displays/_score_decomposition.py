@@ -40,11 +40,11 @@ MOST_LINES = 8
 class ScoreDecompositionDisplay(AxesMixin):
     """Miscalibration against discrimination of several models, with lines of equal score.
 
-    The plot shows why a model has a better score. Models to the left are better calibrated. Models at the top
-    distinguish the rows better. All models on one gray line have the same score, and lines further to the
-    upper left have better scores. The dashed line has the score of the best constant forecast. A point is
-    hollow if the miscalibration of the model is below its limit. The miscalibration of a calibrated forecast
-    is below this limit in 95 % of all cases.
+    The plot shows why one model has a better score than another. Models further to the left are better
+    calibrated, and models further up distinguish the rows better. All models on a gray line have the same
+    score. Lines closer to the upper left corner have better scores. The dashed line has the score of the best
+    constant forecast. A hollow point means that the miscalibration of the model is at most
+    `miscalibration_limit`, so that it is not significant at the 5 % level.
 
     Create the display with `from_predictions` or `from_decompositions`.
 
@@ -116,7 +116,7 @@ class ScoreDecompositionDisplay(AxesMixin):
         point_kwargs : dict, default=None
             Keywords for the points, passed to ``Axes.plot``.
         line_kwargs : dict, default=None
-            Keywords for the lines of equal score, of ``matplotlib.lines.Line2D``.
+            Keywords for the lines of equal score, passed to ``matplotlib.lines.Line2D``.
         ref_line_kwargs : dict, default=None
             Keywords for the line of the best constant forecast.
 
@@ -137,14 +137,15 @@ class ScoreDecompositionDisplay(AxesMixin):
         for score in self._scores_of_lines(uncertainty):
             self._draw_line(score, uncertainty, line_kwargs)
         default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE, "zorder": 1.5}
-        if self.ax_.get_ylim()[0] < self.ax_.get_xlim()[1]:  # the line crosses the axes
+        # The line is visible only if it crosses the axes.
+        if self.ax_.get_ylim()[0] < self.ax_.get_xlim()[1]:
             default["label"] = f"{NO_SKILL} ({uncertainty:.3g})"
         merged = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
         self.ref_line_ = draw_endless_line(self.ax_, (0.0, 0.0), 1.0, merged)
         self.ax_.set_xlabel(with_unit("Miscalibration", self.unit))
         self.ax_.set_ylabel(with_unit("Discrimination", self.unit))
         if name is not None:
-            self.ax_.set_title(name, loc="left", pad=16)  # above the scores of the lines
+            self.ax_.set_title(name, loc="left", pad=16)  # The title is above the scores of the lines.
         draw_legend(self.ax_)
         return self
 
@@ -165,7 +166,7 @@ class ScoreDecompositionDisplay(AxesMixin):
             self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
 
     def _set_limits(self) -> None:
-        """Set limits that contain the points and the origin of miscalibration."""
+        """Set limits that contain all points and a miscalibration of 0."""
         x = np.array([each.miscalibration for each in self.decompositions.values()])
         y = np.array([each.discrimination for each in self.decompositions.values()])
         size = max(float(x.max()), float(np.ptp(y)), 1e-3 * float(y.max()), 1e-300)
@@ -183,13 +184,14 @@ class ScoreDecompositionDisplay(AxesMixin):
         return ticks[(ticks > lowest) & (ticks < highest)]
 
     def _draw_line(self, score: float, uncertainty: float, style: Style) -> None:
-        """Draw the line of one score, with its score at the left or the lower end."""
+        """Draw the line of one score, and write the score at the end of the line."""
         default = {"color": GRAY, "linewidth": 0.8, "alpha": 0.6, "zorder": 1.0, "gid": REFERENCE}
         merged = merge_style("lines.Line2D", default, style, "line_kwargs")
-        height = uncertainty - score  # discrimination of a calibrated forecast with this score
+        # `height` is the discrimination of a forecast with this score and a miscalibration of 0.
+        height = uncertainty - score
         self.lines_.append(draw_endless_line(self.ax_, (0.0, height), 1.0, merged))
         top, right = self.ax_.get_ylim()[1], self.ax_.get_xlim()[1]
-        end = min(right, top - height), min(right + height, top)  # where the line leaves the axes
+        end = min(right, top - height), min(right + height, top)  # The line leaves the axes at this point.
         at_top = top - height < right
         text = self.ax_.annotate(
             f"{score:.3g}",
@@ -225,8 +227,8 @@ class ScoreDecompositionDisplay(AxesMixin):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which no model was trained.
         y_pred : dict of str to forecast
-            Forecast of every target. A dictionary from the names of the models to their forecasts for the
-            same rows, as in `skuq.evaluation.score_decomposition`.
+            Forecast of every target. The keys are the names of the models, and the values are the forecasts
+            of the models for the same rows, as in `skuq.evaluation.score_decomposition`.
         unit : str, default=None
             Unit of the score, for the axes.
         ax : matplotlib.axes.Axes, default=None
@@ -294,7 +296,7 @@ class ScoreDecompositionDisplay(AxesMixin):
 
 
 def is_calibrated(parts: ScoreDecomposition) -> bool:
-    """Return whether the miscalibration is within its limit; False without a limit."""
+    """Return whether the miscalibration is at most its limit; False if there is no limit."""
     return parts.miscalibration <= parts.miscalibration_limit
 
 
@@ -322,6 +324,7 @@ def _check_decompositions(decompositions: Any) -> None:
     for label, each in decompositions.items():
         if not np.isclose(each.uncertainty, first, rtol=1e-6, atol=0.0):
             raise ValueError(
-                "`decompositions` must be of the same rows, score, levels and thresholds, got an uncertainty "
-                f"of {each.uncertainty:g} for {label!r} and {first:g} for the first model."
+                "`decompositions` must have the same rows, score, levels and thresholds, so that their "
+                f"uncertainty is equal, got {each.uncertainty:g} for {label!r} and {first:g} for the first "
+                "model."
             )

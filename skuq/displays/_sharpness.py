@@ -70,7 +70,7 @@ class SharpnessDisplay(HistogramMixin, Display):
     See Also
     --------
     skuq.metrics.sharpness : The number.
-    ReliabilityDisplay : Whether the standard deviations are as large as the errors.
+    ReliabilityDisplay : The errors compared with the standard deviations.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         return self
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return edges on multiples of the bin width, so that models on one axes share them."""
+        """Return bin edges at multiples of the bin width, so that all models have the same bins."""
         width = self._bin_width(bin_width, round_number(self.value / 12))
         width = max(width, np.ptp(self.std) / _MAX_BINS)
         first, last = np.floor(self.std.min() / width), np.floor(self.std.max() / width) + 1
@@ -200,7 +200,7 @@ class SharpnessDisplay(HistogramMixin, Display):
 
 
 def round_number(value: float) -> float:
-    """Return the largest number up to ``value`` of the form 1, 2 or 5 times a power of ten; 1 for 0."""
+    """Return the largest round number (1, 2 or 5 times a power of ten) up to ``value``, or 1 for 0."""
     if value <= 0:
         return 1.0
     power = 10.0 ** np.floor(np.log10(value))

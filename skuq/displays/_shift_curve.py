@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 FEW_ROWS = 50
-"""Points of a curve with fewer effective rows are drawn as hollow circles."""
+"""Points with fewer effective rows than this are hollow circles."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ShiftCurveDisplay(CurveMixin):
     """Score of a model against the severity of a shift of the test rows.
 
-    The plot shows the severity at which a model fails. To see whether a model fails silently, plot coverage
-    and interval width (or set size) in two figures: a model fails silently if its coverage falls and its
-    width does not change. The line is the mean over the folds; the band is the mean plus or minus one
-    standard deviation of the folds. With a `~skuq.evaluation.Tilt`, points are hollow if the effective number
-    of rows is below 50 per fold.
+    The plot shows the severity at which a model fails. To find out whether the model shows this failure by
+    larger uncertainty, also plot the interval width or the set size. If the coverage decreases and the width
+    does not increase, the model fails silently. The line is the mean over the folds. The band is the mean
+    plus or minus one standard deviation over the folds. With a `~skuq.evaluation.Tilt`, points are hollow if
+    the effective number of rows is below 50 per fold.
 
     Create the display with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 
@@ -153,7 +153,7 @@ class ShiftCurveDisplay(CurveMixin):
         return self
 
     def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
-        """Draw points with few effective rows as hollow circles, with one legend entry for all models."""
+        """Draw points with few effective rows as hollow circles."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
         if self.effective_rows is not None:
@@ -191,7 +191,7 @@ class ShiftCurveDisplay(CurveMixin):
         severities : array-like of shape (n_severities,)
             Severities passed to ``shift_curve``.
         scorer : str, default=None
-            Name of the score; required if `scores` contains several.
+            Name of the score; required if `scores` contains several scores.
         score_name : str, default=None
             Axis label; None means the name of the score.
         name : str, default=None

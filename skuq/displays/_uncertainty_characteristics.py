@@ -50,11 +50,12 @@ _MAX_CORNERS = 4000
 class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     """Width and miss rate of the bands at every scale.
 
-    The plot shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
-    better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
-    curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
-    curve does not distinguish uncertain rows from other rows. A common factor of all bands does not change
-    the curve, so the curve does not depend on calibration. A ring marks the predicted bands, without scaling.
+    All bands are multiplied by a factor that increases from 0. The plot shows which model has the narrowest
+    bands at a given miss rate. The lower curve is better. If two curves cross, the better model depends on
+    the acceptable miss rate. The dashed curve belongs to bands of constant width around the same predictions.
+    If the curve of a model is not below the dashed curve, the model does not distinguish uncertain rows from
+    other rows. A common factor of all bands does not change the curve, so the curve does not depend on
+    calibration. A ring marks the predicted bands, without scaling.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -93,7 +94,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     --------
     skuq.metrics.uncertainty_characteristics_curve : The plotted numbers, with the source.
     skuq.metrics.auucc_loss : The area under the curve.
-    CalibrationCurveDisplay : Whether the bands have the right size.
+    CalibrationCurveDisplay : The calibration, which this plot does not show.
 
     Examples
     --------
@@ -148,8 +149,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         original : bool, default=True
             Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
-            If given, mark the narrowest bands with at most this miss rate, in [0, 1], and show their factor k
-            (or additive constant b).
+            If given, mark the narrowest bands with at most this miss rate, in [0, 1]. The mark shows the
+            factor k, or the number b that is added to the bands.
         cost : float or pair of float, default=None
             If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair
             contains the cost per unit of x and the cost per unit of y. A number is the share c of x in
@@ -198,7 +199,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         return self
 
     def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
-        """Draw the curves of constant bands, each curve only once per axes."""
+        """Draw the curves of constant bands, unless the axes already have them."""
         style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
         for curve in as_list(self.reference):
             corners = np.column_stack(path(curve, x_axis, y_axis))
@@ -265,7 +266,6 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         color: Any,
         style: Style,
     ) -> PathCollection:
-        """Draw points of one kind, with one legend entry for all models."""
         default: dict[str, Any] = {
             "s": 46.0,
             "marker": marker,
@@ -289,13 +289,14 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         *,
         below: bool = False,
     ) -> None:
-        """Write the scale or bias of each point above or below the points, if there is a single curve."""
+        """Write the scale or bias above or below each point if there is a single curve."""
         if len(curves) > 1:
             return
         symbol = "k" if curves[0].vary == "scale" else "b"
         for point in points:
             spot = place(point, axes)
-            left = below and spot[0] > 0.3 * self.ax_.dataLim.x1  # otherwise the text would cross the axis
+            # To the right of the point, the text would cross the axis.
+            left = below and spot[0] > 0.3 * self.ax_.dataLim.x1
             self.ax_.annotate(
                 f"${symbol}$ = {point.parameter:.2f}",
                 spot,
@@ -335,8 +336,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         vary : {"scale", "bias"}, default="scale"
             "scale" multiplies the bands by a factor k; "bias" adds a number b to the bands.
         zero_band : {"keep", "min"}, default="keep"
-            "keep" leaves bands of width 0 unchanged for each factor; "min" makes these bands as wide as the
-            narrowest other band.
+            Treatment of bands of width 0. "keep" leaves them unchanged, so their width is 0 for any factor.
+            "min" replaces them by the smallest positive band, as in UQ360.
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
@@ -424,7 +425,7 @@ def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any])
 
 
 def path(curve: Curve, x_axis: str, y_axis: str) -> tuple[FloatArray, FloatArray]:
-    """Return at most `_MAX_CORNERS` corners of the curve, with the miss rate in percent."""
+    """Return the drawn corners of the curve, at most `_MAX_CORNERS`, with the miss rate in percent."""
     rows = choose_rows(len(curve), _MAX_CORNERS)
     ordinate = getattr(curve, y_axis)[rows]
     return getattr(curve, x_axis)[rows], percent_of(y_axis) * ordinate
@@ -437,5 +438,5 @@ def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
 
 
 def percent_of(axis: str) -> float:
-    """Return the factor from the values of an axis to drawn values: 100 for the miss rate, otherwise 1."""
+    """Return the factor of the drawn values: 100 for the miss rate in percent, otherwise 1."""
     return 100.0 if axis == "miss_rate" else 1.0

@@ -27,14 +27,13 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     shift : float or array-like of shape (n,)
         Constant to add, in the new units.
     factor : float or array-like of shape (n,)
-        New units per old unit. A negative factor reverses the distribution, and 0 gives point masses at
-        ``shift``.
+        Factor of Y. A negative factor reverses the distribution, and 0 gives point masses at ``shift``.
 
     Returns
     -------
     dist : Distribution
-        A distribution of the same family if the family is closed under the map. `Normal` and `StudentT`
-        keep the decomposition into epistemic and aleatoric parts.
+        A distribution of the same family if the family contains all shifted and rescaled distributions.
+        `Normal` and `StudentT` keep the decomposition into epistemic and aleatoric parts.
 
     Examples
     --------
@@ -99,7 +98,7 @@ class Affine(Distribution):
         return (y - self.shift) / self.factor
 
     def _closed_side(self, y: FloatArray) -> FloatArray:
-        """Return the base's values at y plus the rounding error, so that an atom at y counts as <= y."""
+        """Return the values of the base slightly above y, so that the event Y <= y includes an atom at y."""
         x = self._back(y)
         if self.base.has_density:
             return x
@@ -113,7 +112,7 @@ class Affine(Distribution):
         return np.abs(self.factor) * self.base.std()
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        x = self._closed_side(y)  # {Y <= y} is {X >= x} if the factor is negative
+        x = self._closed_side(y)  # If the factor is negative, the event Y <= y is the event X >= x.
         return np.where(self.factor > 0, self.base._cdf(x), self.base._sf(x))
 
     def _sf(self, y: FloatArray) -> FloatArray:

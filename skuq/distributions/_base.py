@@ -70,7 +70,7 @@ class Distribution(RowContainer["Distribution"]):
     Normal(n=1)
     """
 
-    _supported: ClassVar[Callable[..., Distribution]]  # the family `Supported`, a subclass
+    _supported: ClassVar[Callable[..., Distribution]]  # The subclass `Supported`, which its module assigns.
 
     # ------------------------------------------------------------------ hooks that a family implements
 
@@ -85,15 +85,15 @@ class Distribution(RowContainer["Distribution"]):
     # ------------------------------------------------ hooks with numerical defaults
 
     def _sf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y); override it if the upper tail has a formula without cancellation."""
+        """Return P(Y > y); override this method if a formula is more precise."""
         return 1.0 - self._cdf(y)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        """Return the quantile at level 1 - q; override it if the upper tail has an exact formula."""
+        """Return the quantile at level 1 - q; override this method if a formula is more precise."""
         return self._ppf(np.minimum(1.0 - q, 1.0 - 2.0**-53))
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        """Return Phi^{-1}(F(y)); override it to support levels that underflow."""
+        """Return Phi^{-1}(F(y)); override this method if levels may underflow."""
         lower, upper = self._cdf(y), self._sf(y)
         return np.where(lower < upper, ndtri(lower), -ndtri(upper))
 
@@ -113,7 +113,7 @@ class Distribution(RowContainer["Distribution"]):
         return self._weighted_crps(y, UNIFORM)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        """Return the CRPS with a weight for each level."""
+        """Return the CRPS with a weight per level, a polynomial of the level."""
         finite = self._finite_part()
         if finite is not self:
             return finite._weighted_crps(y, weight)
@@ -127,14 +127,14 @@ class Distribution(RowContainer["Distribution"]):
         return self._supported(self, lower, upper)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        """Return E|Y - y|; override it if a closed form exists."""
+        """Return E|Y - y|; override this method if a closed form exists."""
         finite = self._finite_part()
         if finite is not self:
             return finite._mean_distance(y)
         return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
 
     def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
-        """Return a rule for expected values of functions that are smooth except at the breaks."""
+        """Return a quadrature rule for functions of Y that are smooth except at the breaks."""
         return OutcomeRule(self, breaks)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -161,46 +161,46 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """Return (loc, scale, one-row Z) if row i is loc_i + scale_i Z for one common Z, otherwise None."""
+        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z, or None."""
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return pairs of weight and component of this mixture; a weight is a number or has shape (n,)."""
+        """Return the weights and components of this mixture; a weight is a number or has shape (n,)."""
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
-        """Return the levels, the same for all rows, between which the quantile function is smooth."""
+        """Return the levels between which the quantile functions of all rows are smooth."""
         return np.empty(0)
 
     def _finite_part(self) -> Distribution:
-        """Return the distribution without infinite quantiles, which only conformal distributions have."""
+        """Return the distribution without the infinite quantiles of conformal distributions."""
         return self
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
-        """Return the most extreme level in (0, 1) that needs more calibration rows, or None."""
+        """Return the most extreme given level whose quantile needs more calibration rows, or None."""
         return None
 
     @property
     def _light_tails(self) -> bool:
-        """True if all tails are exponential or lighter, so that moments are finite after any level map."""
+        """True if all tails are exponential or lighter."""
         return False
 
     @property
     def _integrates_values(self) -> bool:
-        """True if integrals are computed over values of y, because each quantile requires a search."""
+        """True if integrals are computed over values of y, because quantiles require a search."""
         return False
 
     def _landmarks(self) -> FloatArray:
-        """Return points per row, shape (n, k), between which the cdf is smooth."""
+        """Return points of each row between which the cdf is smooth, shape (n, k)."""
         return quantile_landmarks(self, self._level_breaks())
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
-        """Return the distribution of shift + factor Y in closed form, or None; both have shape (n,)."""
+        """Return the distribution of shift + factor Y, or None if the family has no closed form."""
         return None
 
     @classmethod
     def _merge(cls, parts: Sequence[Any]) -> Distribution | None:
-        """Stack the rows of ``parts`` in one distribution of this family, or return None."""
+        """Stack the rows of the parts into one distribution of this family, or return None if impossible."""
         return None
 
     # --------------------------------------------------------------------------- moments
@@ -260,15 +260,15 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         probability : ndarray of shape (n,)
-            Values in [0, 1], with full relative precision in the lower tail.
+            Values in [0, 1]; small values have full relative precision.
         """
         return self._cdf(self._check_y(y))
 
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of the observations, F(y).
 
-        At an atom, F has a jump, and this method returns the value at the upper end of the jump. Metrics and
-        recalibrators use values that are evenly spaced over the jump instead.
+        At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
+        recalibrators instead use levels that are evenly spaced over the jump.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class Distribution(RowContainer["Distribution"]):
 
     @property
     def has_density(self) -> bool:
-        """True if every row has a density; False if a row has atoms. `logpdf` then raises an error."""
+        """True if every row has a density; if False, a row has atoms, and `logpdf` raises an error."""
         return False
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
@@ -298,7 +298,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         logpdf : ndarray of shape (n,)
-            Natural logarithm of the density per unit of y; minus infinity where the density is 0.
+            Natural logarithm of the density per unit of y; minus infinity if the density is 0.
 
         Raises
         ------
@@ -327,7 +327,7 @@ class Distribution(RowContainer["Distribution"]):
         return np.exp(log_density, out=log_density)
 
     def ppf(self, p: ArrayLike) -> FloatArray:
-        """Return the quantile of row i at level ``p[i]``, the inverse of `cdf`.
+        """Return the quantile of each row at its own level, the inverse of `cdf`.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def interval(self, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals, with equal probability below and above.
+        """Return central prediction intervals, which have equal probability below and above.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ class Distribution(RowContainer["Distribution"]):
         return out[0].T if checked.ndim == 0 else out.transpose(2, 1, 0)
 
     def _interval(self, tail: FloatArray, out: FloatArray) -> None:
-        """Write the quantiles at ``tail`` and ``1 - tail`` into the two rows of ``out``."""
+        """Write the quantiles at the levels ``tail`` and ``1 - tail`` to the two rows of ``out``."""
         out[0] = self._ppf(tail)
         out[1] = self._isf(tail)
 
@@ -429,7 +429,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         dist : Supported
-            An `Empirical` of clipped members for an `Empirical`, and clipped parts for a `Concatenated`.
+            Clipped distribution. For an `Empirical`, the result is an `Empirical` of the clipped members.
         """
         low, high = check_support(lower, upper, len(self))
         return self if np.isinf([low, high]).all() else self._clip(low, high)
@@ -459,8 +459,8 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         dist : Distribution
-            Distribution whose intervals are confidence intervals. `interval` of the whole distribution
-            gives prediction intervals.
+            Distribution of f(x). Its intervals are confidence intervals of f(x), not prediction intervals of
+            y.
 
         Raises
         ------
@@ -475,7 +475,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         dist : Distribution
-            Uncertainty that more training data would not reduce.
+            Distribution of the noise, which more training data would not reduce.
 
         Raises
         ------

@@ -23,13 +23,13 @@ from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0
-"""Log odds beyond which a level underflows."""
+"""Largest absolute log odds of a level that does not underflow."""
 
 _SAMPLED = 2**14
-"""Number of draws that are inverted together."""
+"""Number of draws per block."""
 
 _HEAVY = 2.5
-"""Largest ratio of the quantiles at 1e-12 and 1e-6: 1.5 for Gaussian, 2 for exponential tails."""
+"""Largest ratio of the quantiles at 1e-12 and 1e-6 of a light tail. The ratio of an exponential tail is 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,13 +43,14 @@ class BetaRecalibrated(Distribution):
     base : Distribution
         Distribution with cdf F to recalibrate, n rows.
     a : float or array-like of shape (n,) or (n, k)
-        Exponent of the lower tail, above 0: :math:`G` decreases there as :math:`F^a`.
+        Exponent of the lower tail, above 0. In the lower tail, :math:`G` is proportional to :math:`F^a`.
     b : float or array-like of shape (n,) or (n, k)
-        Exponent of the upper tail, above 0: :math:`1 - G` decreases there as :math:`(1 - F)^b`.
+        Exponent of the upper tail, above 0. In the upper tail, :math:`1 - G` is proportional to :math:`(1 -
+        F)^b`.
     c : float or array-like of shape (n,) or (n, k)
-        Shift of the log odds of the level. A positive shift moves the distribution down.
+        Shift of the log odds of the level. A positive shift makes smaller values of y more probable.
     weights : array-like of shape (k,) or (n, k), default=None
-        Non-negative weights of the k maps of a row, rescaled to sum to one; None gives equal weights.
+        Non-negative weights of the k maps of each row, rescaled to sum to one; None gives equal weights.
 
     Returns
     -------
@@ -59,22 +60,22 @@ class BetaRecalibrated(Distribution):
     See Also
     --------
     Recalibrated : One piecewise linear map for all rows.
-    skuq.recalibration.GPBetaRecalibrator : Learn the parameters as functions of the prediction.
+    skuq.recalibration.GPBetaRecalibrator : Fit the parameters as functions of the prediction.
 
     Notes
     -----
-    With :math:`s` the logistic function,
+    Let :math:`s` be the logistic function. Then
 
     .. math:: G(y) = \sum_k w_k \, s\{a_k \log F(y) - b_k \log[1 - F(y)] + c_k\},
 
-    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps can represent the
-    uncertainty of the parameters. The map is computed from both tail probabilities of the base, so that
-    levels as small as 1e-300 keep full precision.
+    The base does not change with :math:`a = b = 1` and :math:`c = 0`. An average over k maps can represent
+    the uncertainty of the parameters. The map is computed from both tail probabilities of the base, so levels
+    as small as 1e-300 have full precision.
 
-    Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
-    standard deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are
-    heavier than exponential, these methods integrate the quantile function, in about 2500 passes. An infinite
-    standard deviation is returned as a huge number.
+    Quantiles are computed by a search, in about six passes over the n by k parameters. Mean, standard
+    deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are heavier
+    than exponential, these methods integrate the quantile function, in about 2500 passes. An infinite
+    standard deviation is then returned as a very large number.
 
     References
     ----------
@@ -150,7 +151,7 @@ class BetaRecalibrated(Distribution):
         return self.base.has_density
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        # a lower bound on levels avoids infinity times a density of 0
+        # Levels have a lower bound, because infinity times a density of 0 is NaN.
         log_lower, log_upper = (
             np.where(np.isneginf(log), math.log(_TINY), log) for log in log_levels(self.base, y)
         )
@@ -168,7 +169,7 @@ class BetaRecalibrated(Distribution):
         return self._of_base(self._maps.invert(np.broadcast_to(target, (len(self),))))
 
     def _of_base(self, odds: FloatArray) -> FloatArray:
-        if (np.isfinite(odds) & (np.abs(odds) > _LARGEST_ODDS)).any():  # these levels underflow
+        if (np.isfinite(odds) & (np.abs(odds) > _LARGEST_ODDS)).any():  # These levels would underflow.
             return self.base._from_normal_score(-np.sign(odds) * ndtri_exp(-np.logaddexp(0.0, np.abs(odds))))
         tail, upper = expit(-np.abs(odds)), odds > 0
         if not upper.any():
@@ -178,7 +179,7 @@ class BetaRecalibrated(Distribution):
         return np.where(upper, self.base._isf(tail), self.base._ppf(tail))
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        # One of the k maps is drawn first, because the inverse of one map takes a k-th of the time.
+        # First, one of the k maps is drawn, because one map is k times faster to invert than the average.
         n = len(self)
         edges, out = np.cumsum(self._maps.weights, axis=0)[:-1], np.empty((m, n))
         at_once = max(1, _SAMPLED // n)
@@ -193,7 +194,7 @@ class BetaRecalibrated(Distribution):
 
     @cached_property
     def _integrates_values(self) -> bool:
-        """True if the base has exponential or lighter tails, so that levels beyond 1e-13 are negligible."""
+        """True if the base has exponential or lighter tails, so that levels below 1e-13 are negligible."""
         middle = self.base._ppf(np.asarray(0.5))
         near, far = (
             np.concatenate([middle - self.base._ppf(tail), self.base._isf(tail) - middle])
@@ -202,14 +203,14 @@ class BetaRecalibrated(Distribution):
         return bool((far <= _HEAVY * near).all())
 
     def _landmarks(self) -> FloatArray:
-        # landmarks may be approximate, so the averaged map suffices except at the ends
+        # Landmarks may be approximate. Except at the ends, the averaged parameters are precise enough.
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
         own = quantile_landmarks(single, np.empty(0))
         ends = [self._ppf(np.asarray(LANDMARK_TAIL[0])), self._isf(np.asarray(LANDMARK_TAIL[0]))]
         points = [own, np.stack(ends, axis=1)]
         smooth = self.base.has_density and not self.base._integrates_values
-        if not smooth or self.base._level_breaks().size:  # the base has kinks or jumps
+        if not smooth or self.base._level_breaks().size:  # The cdf of the base may have kinks or jumps.
             points.append(self.base._landmarks())
         return np.concatenate(points, axis=1)
 
@@ -218,12 +219,12 @@ class BetaRecalibrated(Distribution):
             return None
         kept = (factor > 0)[:, np.newaxis]
         a, b = np.where(kept, self.a, self.b), np.where(kept, self.b, self.a)
-        c = np.where(kept, self.c, -self.c)  # a negative factor swaps the tails
+        c = np.where(kept, self.c, -self.c)  # A negative factor exchanges the tails.
         return BetaRecalibrated(affine(self.base, shift, factor), a, b, c, self.weights)
 
 
 def log_levels(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log F(y) and log(1 - F(y)), each from the tail with full precision."""
+    """Return log F(y) and log(1 - F(y)) with full precision in both tails."""
     lower, upper = dist._cdf(y), dist._sf(y)
     if min(lower.min(), upper.min()) < _TINY:
         score = dist._normal_score(y)
@@ -242,7 +243,7 @@ def _maps_of(a: FloatArray, b: FloatArray, c: FloatArray, weights: FloatArray | 
 def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-    """Return finite copies of shape (n, k), with columns contiguous in memory."""
+    """Return checked copies of the parameters and weights, each of shape (n, k)."""
     check_univariate(base, "base")
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")

@@ -35,14 +35,15 @@ class Concatenated(Distribution):
     Parameters
     ----------
     parts : sequence of Distribution
-        Distributions that provide the rows.
+        Distributions whose rows are stacked.
     order : array-like of int, shape (n,)
-        Row i is row ``order[i]`` of the stacked parts. Rows may be repeated or missing.
+        Row i of the result is row ``order[i]`` of the stacked parts. A row may occur several times or not at
+        all.
 
     Attributes
     ----------
     parts : tuple of Distribution
-        The parts, reduced to the rows that are used, in order of appearance.
+        The parts, with only the rows that occur in ``order``.
     order : ndarray of shape (n,)
         A permutation of the rows of ``parts``.
 
@@ -77,7 +78,7 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """Rows of this distribution that come from each part, in ascending order."""
+        """Row numbers of this distribution for each part, in ascending order."""
         owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
@@ -93,7 +94,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Return the results of ``method`` for each part and its rows of the arrays, in the order of rows."""
+        """Call the method with each part and its rows of the arrays, and return the results of all rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
@@ -172,7 +173,7 @@ class Concatenated(Distribution):
         points = [part._landmarks() for part in self.parts]
         out = np.empty((len(self), max(part.shape[1] for part in points)))
         for part, rows in zip(points, self._part_rows, strict=True):
-            out[rows] = part[:, [-1]]  # repeated points give panels of width 0
+            out[rows] = part[:, [-1]]  # The last point is repeated, which adds panels of width 0.
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
 

@@ -30,10 +30,10 @@ _HALF = np.array([0.5])
 class ConformalPredictive(Distribution):
     r"""Distributions with the coverage guarantee of conformal prediction.
 
-    Row i is ``loc[i] + scale[i] * z``. The distribution of z is given by the ranks of the standardized
-    residuals of calibration rows. If the calibration rows and the new row are exchangeable, a prediction
-    interval has at least the nominal coverage, for every model and every distribution of the noise. Use
-    `SharedEmpirical` if bounds must be finite and no guarantee is needed.
+    Row i is ``loc[i] + scale[i] * z``, where z has the distribution of the standardized residuals of
+    calibration rows. If the calibration rows and the new row are exchangeable, a prediction interval has at
+    least the nominal coverage, for every model and every distribution of the noise. Bounds may be infinite if
+    there are too few calibration rows. `SharedEmpirical` always has finite bounds, but no guarantee.
     `skuq.recalibration.ConformalRecalibrator` and `skuq.regressors.ConformalRegressor` return this family.
 
     Parameters
@@ -41,18 +41,18 @@ class ConformalPredictive(Distribution):
     loc : float or array-like of shape (n,)
         Center of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Scale of the scores in each row, in the units of y, at least 0.
+        Factor of the scores in each row, in the units of y, at least 0.
     scores : array-like of shape (k,)
         Standardized residuals of the calibration rows, or their absolute values if ``symmetric``.
     weights : array-like of shape (k,), default=None
-        Weight of each score: a number of repetitions, a density ratio under covariate shift, or their
-        product. Weights are not rescaled. None gives the weight 1.
+        Weight of each score: a number of repetitions, a density ratio under covariate shift, or the product
+        of both. Weights are not rescaled. None gives the weight 1.
     test_weight : float or array-like of shape (n,), default=1.0
-        Positive weight of the new observation: its density ratio under covariate shift, otherwise 1.
+        Positive weight of the new observation. Under covariate shift, this is its density ratio.
     symmetric : bool, default=False
-        Whether intervals are symmetric about the center. If True, the coverage of the interval is guaranteed,
-        and 90 % intervals require 9 rows. If False, each bound has its own guarantee, and 90 % intervals
-        require 19 rows. The intervals are then asymmetric if the residuals are skewed.
+        Whether intervals are symmetric about the center. If True, the guarantee applies to the coverage of
+        the interval, and 90 % intervals require 9 rows. If False, a guarantee applies to each bound, and 90 %
+        intervals require 19 rows. The intervals are then asymmetric for skewed residuals.
 
     Attributes
     ----------
@@ -74,20 +74,20 @@ class ConformalPredictive(Distribution):
     :math:`W_j`. The new observation has the weight :math:`w_*`, and the total weight is :math:`T = W_k + w_*`
     [1]_ [2]_.
 
-    - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinite if
-      no score satisfies this. Lower quantiles are defined in the same way, from the largest score down. Hence
-      :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the weighted median of
-      the scores.
+    - The quantile at :math:`p > 1/2` is the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, or infinity if
+      there is no such score. Quantiles below the median are defined in the same way for the scores in reverse
+      order. Therefore, :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the
+      weighted median of the scores.
     - If ``symmetric``, the half width of the interval of coverage c is the smallest :math:`|z|_{(j)}` with
       :math:`W_j \ge c T`. For n rows of equal weight this is the :math:`\lceil (n + 1) c \rceil`-th score,
       as in split conformal prediction.
 
-    The cdf is the inverse of the quantile function. It lies between :math:`w_*/T` and :math:`1 - w_*/T`, or
-    between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. The location of the remaining
-    probability in the two tails is unknown. A bound at a level in these tails is infinite, and `interval`,
-    `quantile` and `ppf` issue one `SmallSampleWarning` with the number of rows required. `mean`, `std`,
-    `crps` and `sample` exclude the unknown tail probability: they describe the scores, mirrored at 0 if
-    ``symmetric``. The distribution has no density.
+    The cdf is the inverse of the quantile function. Its values lie between :math:`w_*/T` and :math:`1 -
+    w_*/T`, or between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. The scores do not determine
+    the quantiles at levels outside this range. Such a quantile is infinite, and `interval`, `quantile` and
+    `ppf` issue one `SmallSampleWarning` with the required number of rows. `mean`, `std`, `crps` and `sample`
+    use the empirical distribution of the scores, without these tails. If ``symmetric``, this distribution
+    also contains the negative of each score. The distribution has no density.
 
     No array of size n by k is built. Memory is O(n + k), and each method costs O(n log k) after one sort.
 
@@ -149,12 +149,12 @@ class ConformalPredictive(Distribution):
 
     @cached_property
     def _total(self) -> FloatArray:
-        """Weight of the scores and of the new observation, of shape () or (n,)."""
+        """Total weight of the scores and of the new observation, of shape () or (n,)."""
         return self._ranks.total + self.test_weight
 
     @cached_property
     def _finite(self) -> SharedEmpirical:
-        """Distribution of the scores alone, mirrored if symmetric; see Notes."""
+        """Empirical distribution of the scores; if symmetric, also of their negatives."""
         scores, weights = self.scores, self.weights
         if self.symmetric:
             scores = np.concatenate([-scores, scores])
@@ -203,10 +203,11 @@ class ConformalPredictive(Distribution):
     def _cdf_inside(self, y: FloatArray) -> FloatArray:
         ranks, total = self._ranks, self._total
         count = count_reached(ranks.values, self.loc, self.scale, y)
-        if not self.symmetric:  # of the levels W / T to (W + w_*) / T of y, take the one closest to 1/2
+        # The cdf at y may be any level from W / T to (W + w_*) / T; the level closest to 1/2 is used.
+        if not self.symmetric:
             weight = ranks.weight_of(count)
             return np.asarray(np.clip(0.5, weight / total, (weight + self.test_weight) / total))
-        # scores below (loc - y) / scale have mirror images above y
+        # The negatives of scores below (loc - y) / scale are above y.
         mirrored = len(ranks) - count_reached(-ranks.values[::-1], self.loc, self.scale, y)
         inside = np.where(y < self.loc, -ranks.weight_of(mirrored), ranks.weight_of(count))
         return np.asarray(0.5 + 0.5 * inside / total)
@@ -218,19 +219,17 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
-        # A quantile above the median is the upper bound of an interval, a quantile below the median the lower
-        # bound.
+        # A quantile above the median is the upper bound of an interval. A quantile below it is a lower bound.
         return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:
-        """Return the score at the level ``below`` = 1 - ``above``."""
         ranks, total = self._ranks, self._total
         low, high = (ranks.quantile_from_top(above * total), ranks.quantile(below * total))
         side = snap_levels(below, _HALF)
         return np.where(side > 0.5, high, np.where(side < 0.5, low, ranks.median))
 
     def _value(self, score: FloatArray) -> FloatArray:
-        """Return loc + scale score, infinite for infinite scores even if the scale is 0."""
+        """Return loc + scale * score; infinite scores give infinite values even if the scale is 0."""
         infinite = np.isinf(score)
         if not infinite.any():
             return self.loc + self.scale * score
@@ -263,7 +262,7 @@ class ConformalPredictive(Distribution):
             score_levels = (
                 np.abs(2 * requested - 1) if self.symmetric else np.maximum(requested, 1 - requested)
             )
-            score_levels = np.where(requested == 0.5, 0.0, score_levels)  # the median is always finite
+            score_levels = np.where(requested == 0.5, 0.0, score_levels)  # The median is always finite.
         return unreachable_level(
             requested, kind, score_levels, self._ranks.total, float(self.test_weight.max())
         )

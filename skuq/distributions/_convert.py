@@ -42,7 +42,7 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     check_univariate(y_pred, name)
     if isinstance(y_pred, tuple):
         if len(y_pred) != 2:
-            raise ValueError(f"`{name}` as a tuple must be (loc, scale), got {len(y_pred)} entries.")
+            raise ValueError(f"`{name}` must be (loc, scale) if it is a tuple, got {len(y_pred)} entries.")
         return Normal(*y_pred)
     if is_frozen_scipy(y_pred):
         return ScipyDistribution(y_pred)
@@ -54,6 +54,6 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     came = type(y_pred).__name__ if shape is None else f"{type(y_pred).__name__} of shape {tuple(shape)}"
     raise TypeError(
         f"`{name}` must be a Distribution (for example from `predict_dist`), a tuple (loc, scale) or a "
-        f"frozen scipy distribution, got {came}. For columns mean and standard deviation pass "
-        "`(array[:, 0], array[:, 1])`."
+        f"frozen scipy distribution, got {came}. If the columns of an array are mean and standard deviation, "
+        "pass `(array[:, 0], array[:, 1])`."
     )

@@ -30,28 +30,23 @@ from skuq.distributions._student_t import StudentT
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Number of rows that are integrated together, so that their values fit into the cache."""
+"""Number of rows per block, so that their values fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Cost of the integral over all members, as a number of pairs per member."""
+"""Cost of the integral over all members, relative to the cost of a pair, divided by the number of members."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Steps of the integral, and the largest distance between nodes in units of a member's scale."""
+"""Steps of the integral, and the largest distance of nodes in units of a member's scale."""
 
 _CONVERGED = 1e-6
 """Largest error estimate of the integral, in units of the scale."""
 
 _MOST_SHAPES = 16
-"""Largest number of distinct degrees of freedom by which rows are grouped."""
+"""Rows are grouped by degrees of freedom if there are at most this many different values."""
 
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
-    """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y.
-
-    Normal distributions and their mixtures have closed forms. Distributions given by quantiles or members
-    require one sort. For rows of one common shape, the distance is the expectation of a tabulated CRPS. For
-    all other pairs, the distance is a numerical integral over y.
-    """
+    """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y."""
     finite = [part._finite_part() for part in parts]
     rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
     if len(rows_alike) == 1:
@@ -63,11 +58,7 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
 
 
 def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
-    """Return half the mean distance between two members of a mixture, shape (n,), or None if unknown.
-
-    The CRPS of the mixture is the mean CRPS of the members minus the result. Members must not be mixtures.
-    Their weights, of shape () or (n,), sum to 1.
-    """
+    """Return the mean CRPS of the members minus the CRPS of their mixture, shape (n,), or None if unknown."""
     n = len(leaves[0][1])
     used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
     rows_alike = _row_parts([dist for _, dist in used])
@@ -77,7 +68,7 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
     for rows in rows_alike:
         members = [(weight[rows], dist[rows]) for weight, dist in used]
         inner = [(weight * share, leaf) for weight, part in members for share, leaf in part._leaves()]
-        # in these rows a member may be a mixture, whose CRPS is below the mean CRPS of its members
+        # In these rows, a member may be a mixture itself, whose CRPS is below the mean CRPS of its members.
         terms = [pool_spread(inner), *(pool_spread(part._leaves()) for _, part in members)]
         known = [term for term in terms if term is not None]
         if len(known) < len(terms):
@@ -89,7 +80,7 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
 
 
 def _spread_alike(members: _Weighted) -> FloatArray | None:
-    """Return the spread of members that have one family and one shape in all rows."""
+    """Return the spread of members whose rows all have one family and one shape."""
     if not all(leaf.has_distance for _, leaf in members):
         return None
     smooth = [(weight, leaf) for weight, leaf in members if _is_smooth(leaf)]
@@ -105,12 +96,13 @@ def _is_smooth(leaf: Leaf) -> bool:
 
 def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
     normal = sum(isinstance(leaf.dist, Normal) for leaf in leaves)
-    pairs = math.comb(len(leaves), 2) - math.comb(normal, 2)  # pairs of normals are cheap
+    # Pairs of normal distributions have a closed form, so they are not counted.
+    pairs = math.comb(len(leaves), 2) - math.comb(normal, 2)
     return pairs > _PAIRS_PER_MEMBER * len(leaves)
 
 
 def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
-    """Return the sum of w_i w_j d_ij over pairs of given members and pairs with other members."""
+    """Return the weighted sum of the distances of pairs, which include pairs with the other members."""
     total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight
@@ -119,7 +111,7 @@ def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
 
 
 def _spread_of_many(members: _Weighted) -> FloatArray:
-    """Return the spread of many smooth members by one integral, or by pairs if it does not converge."""
+    """Return the spread of many smooth members by one integral, or by pairs if the error is too large."""
     located = [leaf.located for _, leaf in members if leaf.located is not None]
     weights = np.stack([weight for weight, _ in members], axis=1)
     loc, scale = (np.stack([getattr(part, name) for part in located], axis=1) for name in ("loc", "scale"))
@@ -152,7 +144,7 @@ def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
 
 
 def _row_owner(dist: Distribution) -> IntArray | None:
-    """Return the number of the part that owns each row, or None if there is only one part."""
+    """Return the number of the part that contains each row, or None if there is only one part."""
     if isinstance(dist, Concatenated):
         owner = np.empty(len(dist), dtype=np.intp)
         for index, rows in enumerate(dist._part_rows):
@@ -165,7 +157,7 @@ def _row_owner(dist: Distribution) -> IntArray | None:
 
 
 def _distances_alike(parts: Sequence[Distribution]) -> FloatArray:
-    """Return the distances of parts that have one family and one shape in all rows."""
+    """Return the distances of parts whose rows all have one family and one shape."""
     n, m = len(parts[0]), len(parts)
     leaves = [[(weight, Leaf(leaf)) for weight, leaf in part._leaves()] for part in parts]
     within = [_mean_distance(part, part) for part in leaves]
@@ -190,7 +182,7 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 def _mean_distance(first: _Weighted, second: _Weighted) -> FloatArray | None:
-    """Return the mean distance of the members of two mixtures, or None if it requires integration."""
+    """Return the mean distance of the members of two mixtures, or None without a closed form."""
     total = np.zeros(len(first[0][1].dist))
     for weight, leaf in first:
         for other_weight, other in second:

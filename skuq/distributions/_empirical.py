@@ -1,4 +1,4 @@
-"""Empirical distributions given by members."""
+"""Empirical distributions of the members of an ensemble."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq.distributions._members import read_members, read_weights, root_mean_sq
 from skuq.distributions._numerics.cdf_quadrature import step_terms
 
 CACHED = 1 << 15
-"""Block size of the computations, limited by the size of the cache."""
+"""Number of values per block, so that a block fits into the cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,9 +38,9 @@ class Empirical(Distribution):
 
     Notes
     -----
-    The constructor sorts in O(n m log m). Each method then costs O(n m). The CRPS divides the sum over pairs
-    of members by m^2; other packages call this version "nrg". Quantiles are members: the quantile function is
-    the inverse of the step cdf. The distribution has no density.
+    The constructor sorts the members in O(n m log m) time. Each method then costs O(n m). The CRPS is the
+    CRPS of the step cdf, which other packages call "nrg". The quantile function is the inverse of the step
+    cdf, so every quantile is a member. The distribution has no density.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Empirical(Distribution):
         return np.broadcast_to(1.0 / m, (n, m)) if self.weights is None else self.weights
 
     def _cumulative(self) -> FloatArray:
-        """Return the sum of the weights up to each member, shape (n, m); the last column is exactly 1."""
+        """Return the cumulative weights, shape (n, m); the last column is exactly 1."""
         n, m = self.members.shape
         if self.weights is None:
             return np.broadcast_to(np.arange(1, m + 1) / m, (n, m))
@@ -126,7 +126,6 @@ class Empirical(Distribution):
         return np.asarray(self.members[np.arange(n), np.clip(index, 0, m - 1)])
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        """Return E|X - y| - E|X - X'| / 2; the second term is a weighted sum of the sorted members."""
         score = self._half_mean_difference()
         np.negative(score, out=score)
         for rows in self._blocks():

@@ -1,9 +1,9 @@
 """Student t distributions of new errors, whose scale is estimated from few residuals.
 
-A new normal error, divided by a scale from n independent residuals, has a Student t distribution. Its degrees
-of freedom are n minus the number of fitted parameters. The predictive distribution is an average of this
-Student t distribution and of the empirical quantiles of the residuals. The Student t distribution has the
-weight of `PRIOR_ROWS` residuals, so that its effect vanishes as n grows.
+If the scale of normal errors is estimated from n independent residuals, a new error divided by this scale has
+a Student t distribution. Its degrees of freedom are n minus the number of fitted parameters. The predictive
+distribution is an average of this Student t distribution and of the empirical distribution of the residuals.
+The Student t distribution has the weight of `PRIOR_ROWS` residuals, so its effect vanishes for large n.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ PRIOR_ROWS = 20.0
 """Weight of the Student t distribution, as a number of residuals."""
 
 _PARAMETERS = 3
-"""Number of fitted parameters of the scale: level, slope, and decrease with the number of rows."""
+"""Number of fitted parameters: the intercept, the slope, and the dependence on the number of rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
-"""Degrees of freedom to try, from the heaviest tail with a finite variance to a nearly normal tail."""
+"""Candidates for the degrees of freedom, from a heavy tail with a finite variance to a nearly normal tail."""
 
 _MAX_STD_BIAS = 0.02
-"""Largest relative bias of the standard deviation of a sample.
+"""Largest accepted relative bias of the standard deviation of a sample.
 
-The bias is about n^(2/df - 1) for n draws from Student t with df degrees of freedom. With a larger bias,
-90 % intervals of 300 rows behind StdScalingRecalibrator would cover 87 %.
+The bias is about n^(2/df - 1) for n draws from a Student t distribution with df degrees of freedom. With a
+larger limit, 90 % intervals from a StdScalingRecalibrator that is fitted to 300 rows would cover 87 %.
 """
 
 _TAIL_SCORES = np.arange(-6.0, 7.0)
-"""Normal scores of the knots that are added beyond the outermost residuals."""
+"""Normal scores of knots that are added beyond the residuals."""
 
 
 def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """Return degrees of freedom and scale of the maximum-likelihood Student t distribution centered at 0."""
+    """Return df and scale of the maximum-likelihood Student t distribution centered at 0."""
     squared = np.square(z)
     share = np.full(len(z), 1 / len(z)) if weight is None else weight / weight.sum()
     n = len(z) if weight is None else float(weight.sum())
@@ -44,7 +44,7 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
     best = (-np.inf, np.inf, 1.0)
     for df in settled or _DF_GRID[-1:]:
         variance = float(share @ squared)
-        for _ in range(20):  # EM algorithm; outliers have smaller weights
+        for _ in range(20):  # This is the EM algorithm, which gives outliers smaller weights.
             variance = float(share @ (squared * (df + 1) / (df + squared / variance)))
         likelihood = (
             gammaln((df + 1) / 2)
@@ -57,22 +57,22 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
 
 
 def predictive_df(n: float) -> float:
-    """Return the degrees of freedom for n residuals, at least 3 for a finite variance."""
+    """Return the degrees of freedom for n residuals, at least 3, so that the variance is finite."""
     return max(n - _PARAMETERS, 3.0)
 
 
 def prior_share(n: float) -> float:
-    """Return the share of the Student t distribution in the average with the quantiles of n residuals."""
+    """Return the weight of the Student t distribution in the average for n residuals."""
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 
 def predictive_scores(scores: FloatArray, n: float) -> FloatArray:
-    """Return the Student t scores of a new error at the given normal scores, for an estimated scale."""
+    """Return the quantiles of a new standardized error at the levels of the normal scores."""
     return np.asarray(np.copysign(stdtrit(predictive_df(n), smaller_tail(scores)), scores))
 
 
 def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:
-    """Return the average, in normal scores, of the level map of n residuals and the predictive Student t."""
+    """Return the average of the level map of n residuals and the predictive Student t distribution."""
     own, share = level_map.pieces, prior_share(n)
     lowest, highest = own.values[0] - 0.5, own.values[-1] + 0.5
     beyond = _TAIL_SCORES[(_TAIL_SCORES - lowest) * (_TAIL_SCORES - highest) > 0]

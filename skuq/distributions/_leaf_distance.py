@@ -24,25 +24,25 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
 _FAR = 1e25
-"""Extent, in units of a scale, beyond which a distribution is numerically a point mass."""
+"""A distribution is treated as a point mass if another distribution is wider by this factor."""
 
 _BLOCK = 2**14
-"""Block size for CRPS values, limited by the size of the cache."""
+"""Block size for CRPS values, so that a block fits into the cache."""
 
 _WIDER = 2.0
-"""Largest ratio of scales for which a rule is not refined."""
+"""A quadrature rule is refined if the ratio of the scales is larger than this number."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""Allowed numbers of parts per cell in a rule, each with the next smaller number."""
+"""Allowed numbers of parts per cell of a rule, each mapped to the next smaller number."""
 
 _LONG_TAIL = 8.0
-"""Largest length of a tail, in units of the other scale, for which its rule is not refined."""
+"""The rule of a tail is refined if the tail is longer than this, in units of the other scale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """Rows loc + scale Z of one common shape Z; loc and scale have shape (n,), and scale is at least 0."""
+    """Rows loc + scale Z with one common shape Z; loc and scale have shape (n,)."""
 
     dist: Distribution
     loc: FloatArray
@@ -92,12 +92,7 @@ def _student_shape(df: float) -> Shape | None:
 
 
 def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
-    """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y.
-
-    Two normal distributions, two piecewise cdfs, and a step function with a tabulated CRPS have closed forms.
-    The distance between quantiles and a tabulated CRPS has a closed form except in the tails. All other
-    distances are computed by a Gauss rule.
-    """
+    """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y."""
     a, b = first.dist, second.dist
     if isinstance(a, Normal) and isinstance(b, Normal):
         own = (a.scale + b.scale) / np.sqrt(np.pi)
@@ -133,14 +128,9 @@ def _expect(
     expected: Callable[[IntArray], FloatArray],
     rows: IntArray,
 ) -> FloatArray:
-    """Return the distances of the given rows: expectations of one CRPS over the other distribution.
-
-    ``extent`` of shape (n,) is the largest distance of the other distribution from the location of the
-    integrand. ``size`` is the number of nodes of the other distribution. ``expected`` returns the distances
-    of rows with a moderate extent.
-    """
+    """Return the distances of the given rows, as expectations of a CRPS over the other distribution."""
     distance = np.zeros(len(over))
-    is_near = extent[rows] < _FAR * integrand.scale[rows]  # the scale may be 0
+    is_near = extent[rows] < _FAR * integrand.scale[rows]  # The scale may be 0.
     near, far = rows[is_near], rows[~is_near]
     if far.size:
         distance[far] = over[far]._crps(integrand.loc[far])
@@ -189,7 +179,7 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
     gap = np.diff(t, axis=1)
     narrow = gap <= crps.narrow
     mean = np.diff(crps.integral(t), axis=1) / np.where(narrow, 1.0, gap)
-    # the corrected trapezoidal rule avoids the cancellation in a difference of integrals
+    # For narrow pieces, the corrected trapezoidal rule has no cancellation, unlike a difference of integrals.
     row, piece = np.nonzero(narrow)
     start, stop = t[row, piece], t[row, piece + 1]
     rise = (crps.slope(stop) - crps.slope(start)) * (stop - start)
@@ -198,7 +188,7 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
 
 
 def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the expectation of a CRPS over an exponential tail from ``end``; ``length`` has a sign."""
+    """Return the expectation of a CRPS over the tail from ``end``; a lower tail has a negative ``length``."""
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
@@ -215,11 +205,7 @@ def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: F
 
 
 def _between_shapes(first: Located, second: Located) -> FloatArray:
-    """Return the distances of distributions with one shape each.
-
-    The expectation is always taken over a step function. Between two smooth shapes, the CRPS that needs the
-    coarser rule is integrated.
-    """
+    """Return the distances of distributions with one shape each."""
     one, other = first.shape, second.shape
     every = np.arange(len(first.loc))
     if one.members is not None and other.members is not None:
@@ -251,7 +237,7 @@ def _between_shapes(first: Located, second: Located) -> FloatArray:
 
 
 def _difficulty(integrand: Located, over: Located) -> FloatArray:
-    """Return the number of parts per cell that the rule requires, one of the allowed numbers, shape (n,)."""
+    """Return the number of parts per cell that the rule requires, shape (n,)."""
     ratio = np.full(len(over.scale), np.inf)
     np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
     ratio[over.scale == 0] = 0.0

@@ -1,8 +1,8 @@
 """Increasing maps of probability levels, piecewise linear on the scale of normal scores.
 
-The normal score of a level u is Phi^{-1}(u). Levels as small as exp(-5000), or equally close to 1, have
-moderate scores (-100 and 100). Both tails are symmetric. The map from one Gaussian distribution to another is
-a straight line.
+The normal score of a level u is Phi^{-1}(u). Normal scores can represent levels very close to 0 and to 1. For
+example, the level exp(-5000) has the score -100. The map from one Gaussian distribution to another is a
+straight line on this scale.
 """
 
 from __future__ import annotations
@@ -29,18 +29,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pieces:
-    """Strictly increasing, continuous, piecewise linear function on the real line.
+    """Strictly increasing, continuous, piecewise linear function on the real line."""
 
-    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope apply beyond the
-    outermost knots.
-    """
-
-    knots: FloatArray  # (k,) increasing
-    values: FloatArray  # (k,) at the knots, increasing
-    slopes: FloatArray  # (k + 1,) positive
+    knots: FloatArray  # Positions of the knots, increasing, shape (k,).
+    values: FloatArray  # Values at the knots, increasing, shape (k,).
+    slopes: FloatArray  # Slopes between the knots and beyond the outermost knots, positive, shape (k + 1,).
 
     def find(self, x: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the piece that contains each x, and the knot from which the piece is evaluated."""
+        """Return the piece that contains each x, and one knot of the piece."""
         piece = np.searchsorted(self.knots, x, side="right")
         return piece, np.maximum(piece - 1, 0)
 
@@ -65,7 +61,7 @@ class LevelMap:
     levels : array-like of shape (k,)
         Strictly increasing levels in [0, 1]. The points R(0) = 0 and R(1) = 1 are implied.
     values : array-like of shape (k,)
-        R at the levels, strictly increasing in [0, 1].
+        Values of R at the levels, strictly increasing in [0, 1].
 
     Attributes
     ----------
@@ -113,7 +109,7 @@ class LevelMap:
     def from_scores(
         cls, scores: ArrayLike, values: ArrayLike, lower_slope: float = 1.0, upper_slope: float = 1.0
     ) -> Self:
-        r"""Return the map through knots given as normal scores, which can represent extreme levels.
+        r"""Return the map through knots that are given as normal scores, which can represent extreme levels.
 
         Parameters
         ----------
@@ -131,7 +127,7 @@ class LevelMap:
 
         Examples
         --------
-        Standard deviations 50 times too small:
+        A map for standard deviations that are 50 times too small:
 
         >>> import numpy as np
         >>> from skuq.distributions import LevelMap, Normal, Recalibrated
@@ -154,14 +150,14 @@ class LevelMap:
         return level_map
 
     def _set(self, scores: FloatArray, values: FloatArray, lower_slope: float, upper_slope: float) -> None:
-        if scores.size == 0:  # the identity
+        if scores.size == 0:  # The map is the identity.
             scores, values = np.zeros(1), np.zeros(1)
         with np.errstate(over="ignore"):
             inner = np.diff(values) / np.diff(scores)
         if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
             raise ValueError(
-                "`values` must increase with `scores` at positive finite slopes between the knots, got "
-                f"slopes from {inner.min():g} to {inner.max():g}."
+                "`values` must increase with `scores`, with positive and finite slopes between the knots, "
+                f"got slopes from {inner.min():g} to {inner.max():g}."
             )
         pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))
         for array in (pieces.knots, pieces.values, pieces.slopes):
@@ -173,11 +169,6 @@ class LevelMap:
         return {}
 
     def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
-        """Return the cached result for ``key``; compute it if missing. It depends only on map and key.
-
-        All predictions of a fitted model share one map, so this cache saves repeated work. Threads may
-        compute the same result twice. Pickles omit the cache.
-        """
         entry: tuple[Any, Result] | None = self._latest.get(what)
         if entry is None or entry[0] != key:
             entry = self._latest[what] = (key, compute())
@@ -212,7 +203,7 @@ class LevelMap:
         return np.asarray(ndtr(self.pieces.inverse(ndtri(p))))
 
     def log_density(self, score: FloatArray) -> FloatArray:
-        """Return the logarithm of the slope of R, the ratio of the recalibrated to the base density.
+        """Return the logarithm of the slope of R, the ratio of the densities after and before the map.
 
         Parameters
         ----------
@@ -222,11 +213,12 @@ class LevelMap:
         Returns
         -------
         log_slope : ndarray
-            Log slopes of the same shape; at a knot, the slope to its right.
+            Logarithms of the slopes, of the same shape. At a knot, the slope is the slope to the right of the
+            knot.
         """
         piece, knot = self.pieces.find(score)
         slope = self.pieces.slopes[piece]
-        # dR / du = slope phi(mapped) / phi(score), and log phi(x) = -x^2 / 2 + constant
+        # The derivative of R is slope phi(mapped) / phi(score), and log phi(x) = -x^2 / 2 + constant.
         mapped = self.pieces.values[knot] + slope * (score - self.pieces.knots[knot])
         return np.asarray(np.log(slope) + (score - mapped) * (score + mapped) / 2)
 
@@ -236,7 +228,7 @@ class LevelMap:
         Returns
         -------
         level_map : LevelMap
-            Map that is exact near 0, where R near 1 loses precision.
+            Map that is precise for small upper tail probabilities.
         """
         pieces = self.pieces
         return self._kept(
@@ -264,9 +256,10 @@ class LevelMap:
 
     def _composed(self, inner: LevelMap) -> LevelMap:
         first, second = inner.pieces, self.pieces
-        # the composition has the knots of the inner map and the preimages of the outer knots
+        # The composition has the knots of the inner map, and the points that it maps to knots of the outer
+        # map.
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
-        # slopes must be positive, so knots whose values are equal after rounding are dropped
+        # Slopes must be positive, so knots with equal values after rounding are dropped.
         values, keep = np.unique(second(first(knots)), return_index=True)
         ends = first.slopes[[0, -1]] * second.slopes[[0, -1]]
         return LevelMap.from_scores(knots[keep], values, *ends)
@@ -296,7 +289,7 @@ class LevelMap:
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
 
     def __getstate__(self) -> dict[str, Pieces]:
-        """Return the state without the cache, for packages such as skops that do not use ``__reduce__``."""
+        """Return the state without the cache, because packages such as skops do not use ``__reduce__``."""
         return {"pieces": self.pieces}
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from skuq._validation import as_float_array, check_finite, check_non_negative
 PRECISION = 4 * np.finfo(float).eps
 
 SATURATED = 37.0
-"""Normal score beyond which quantiles are searched by normal scores, because probabilities underflow."""
+"""Normal score beyond which the search for quantiles uses normal scores, because probabilities underflow."""
 
 ValueFunction = Callable[[FloatArray], FloatArray]
 
@@ -24,7 +24,7 @@ MOST_KEPT = 1 << 22
 
 
 class QuantileCache:
-    """Cache of quantiles at levels that all rows share; each quantile would otherwise require a search."""
+    """Cache of quantiles at levels that all rows share, because each quantile requires a search."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, float], FloatArray] = {}
@@ -42,7 +42,7 @@ class QuantileCache:
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
-    """Return weights of shape (n, m), each row summing to one, or None for equal weights."""
+    """Return weights of shape (n, m) whose rows sum to one, or None for equal weights."""
     if weights is None:
         return None
     array = check_non_negative(check_finite(as_float_array(weights, "weights"), "weights"), "weights")
@@ -60,7 +60,7 @@ def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None
 
 
 def read_members(values: ArrayLike, name: str) -> FloatArray:
-    """Return a finite copy of shape (n, m) with at least one row and one member."""
+    """Return a checked copy of the members, shape (n, m)."""
     array = as_float_array(values, name)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
@@ -80,12 +80,8 @@ def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
 def search_quantile(
     cdf: ValueFunction, p: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
-    """Return the smallest y in [low, high] with cdf(y) >= p, for all rows at once.
-
-    ``atoms`` returns, for each row, the largest atom that is not above y. With ``atoms``, the search has a
-    tolerance for rounding of the level, and a result that is an atom is exact.
-    """
-    # rounding of the cdf at an atom must not move the result to the next atom
+    """Return the smallest y in [low, high] with cdf(y) >= p, for all rows at once."""
+    # A rounding error of the cdf at an atom must not change the result to the next atom.
     level = _log(p if atoms is None else p - level_rounding(p))
     return _search(lambda y: _log(cdf(y)) - level, low, high, atoms)
 
@@ -106,33 +102,33 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
     found = search_crossing(gap, low, high)
     if atoms is None:
         return found
-    # the result is a few units in the last place from an atom, or on the plateau above the atom
+    # The result differs from an atom by a rounding error, or is a point above the atom with the same cdf.
     atom = np.where(np.isfinite(found), atoms(found), np.inf)
     atom = np.where((atom >= low) & (atom < found), atom, found)
     return np.where(gap(atom) >= 0, atom, found)
 
 
 def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the smallest y in [low, high] with an increasing gap(y) >= 0, to a few units in the last place.
+    """Return the smallest y in [low, high] with an increasing gap(y) >= 0, by Chandrupatla's method (1997).
 
-    Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) takes inverse quadratic steps
-    if they are safe and bisects otherwise, so that it also converges at jumps and plateaus. A gap between
-    logarithms has full relative precision at levels such as 1e-300.
+    The method takes inverse quadratic steps if they are safe and bisects otherwise
+    (https://doi.org/10.1016/S0965-9978(96)00051-8). It also converges at jumps and at constant parts.
     """
     b = np.array(low, dtype=float)
     fb = gap(b)
-    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # gap(low) >= 0: the lower end is the result
+    # In these rows, gap(low) >= 0, so the lower end is the result.
+    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)
     a = np.where(answer_low, b, high)
     fa = np.where(answer_low, fb, gap(a))
-    answer_high = ~answer_low & (fa < 0)  # gap(high) < 0, which only rounding can cause
+    answer_high = ~answer_low & (fa < 0)  # In these rows, gap(high) < 0, which only rounding can cause.
     settled = answer_low | answer_high | ~np.isfinite(a)
-    # rows with a result get the bracket [0, 0], so that they need no more steps
+    # Rows with a result get the interval [0, 0], so that they need no more steps.
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)
     c, fc, t = a.copy(), fa.copy(), np.where(settled, 0.0, 0.5)
     for _ in range(200):
         x = a + t * (b - a)
         fx = gap(x)
-        # a is the latest point, b the other end of the bracket, c the replaced point
+        # a is the latest point, b is the other end of the interval, and c is the replaced point.
         same = np.sign(fx) == np.sign(fa)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
@@ -143,22 +139,22 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
         if settled.all():
             break
         with np.errstate(all="ignore"):
-            # an inverse quadratic step if the curve through the three points is monotone (Chandrupatla's
-            # criterion), else bisection
+            # The step is inverse quadratic if the curve through the three points is monotone (Chandrupatla's
+            # criterion). Otherwise, it is a bisection.
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             quadratic = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(quadratic)
-            # each step is at least half the precision, so that the bracket shrinks from both sides
+            # Each step has a minimum length, so that the interval shrinks from both sides.
             least = np.minimum(0.5, 0.5 * PRECISION * closest / width)
         t = np.where(smooth, np.clip(quadratic, least, 1 - least), 0.5)
         t = np.where(settled, 0.0, t)
-    # the end of the final bracket with gap >= 0
+    # The result is the end of the final interval at which the gap is not negative.
     reached = np.where(fa >= 0, a, np.where(fb >= 0, b, np.maximum(a, b)))
     return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
 
 
 def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the smallest y in [low, high] with score(y) >= target; an infinite target gives low or high."""
+    """Return the smallest y in [low, high] with score(y) >= target."""
     inside = np.isfinite(target)
     goal = np.where(inside, target, 0.0)
     found = search_crossing(lambda y: score(y) - goal, low, high)
@@ -166,9 +162,9 @@ def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high
 
 
 def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the normal scores of a mixture's levels from the scores of its members, shape (n, m)."""
-    with np.errstate(divide="ignore"):  # the logarithm of an empty tail is -inf
+    """Return the normal scores of a mixture from the normal scores of its members, shape (n, m)."""
+    with np.errstate(divide="ignore"):  # The logarithm of a tail without probability is -inf.
         lower, upper = (logsumexp(log_ndtr(side), axis=1, b=weights) for side in (scores, -scores))
-    # rounding of the weights must not make a logarithm positive
+    # Rounding of the weights must not make the logarithm of a probability positive.
     lower, upper = np.minimum(lower, 0.0), np.minimum(upper, 0.0)
     return np.where(lower < upper, ndtri_exp(lower), -ndtri_exp(upper))

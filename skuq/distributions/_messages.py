@@ -8,7 +8,8 @@ NO_DENSITY = (
 )
 
 NO_DECOMPOSITION = (
-    "this {kind} does not separate epistemic from aleatoric uncertainty. LeastSquaresRegressor, "
-    "BootstrapRegressor, ForestDistributionRegressor and GaussianProcessRegressor do. Recalibration and "
-    "non-affine transformation remove the separation."
+    "this {kind} does not separate epistemic from aleatoric uncertainty. Models that do are "
+    "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor and GaussianProcessRegressor. "
+    "The separation is lost if their distributions are recalibrated or transformed by a function that is "
+    "not affine."
 )

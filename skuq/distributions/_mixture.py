@@ -45,29 +45,29 @@ class Mixture(Distribution):
         Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
     ensemble : bool, default=False
         Whether the components are models of one ensemble, each with its own noise. If True, `epistemic` is
-        the mixture of the components' epistemic parts and includes the spread between them, and `aleatoric`
-        is the mixture of their aleatoric parts. Every component must separate the two parts.
+        the mixture of the epistemic parts of the components, which includes the spread between the
+        components. `aleatoric` is the mixture of their aleatoric parts. Every component must separate the two
+        parts.
 
     Returns
     -------
     dist : Mixture, NormalMixture or Empirical
-        Without `ensemble`, normal components (or mixtures of normals) give a `NormalMixture`, and
-        `Empirical` components give an `Empirical`. Both are exact and faster.
+        Without `ensemble`, the result is a `NormalMixture` if all components are normal or mixtures of
+        normals, and an `Empirical` if all components are `Empirical`. Both are exact and faster.
 
     Notes
     -----
-    The moments follow from the moments of the components. With weights :math:`w_i`, components :math:`F_i`
-    and their CRPS :math:`c_i`, the CRPS of the mixture is
+    The moments are computed from the moments of the components. With weights :math:`w_i`, components
+    :math:`F_i` and their CRPS :math:`c_i`, the CRPS of the mixture is
 
-    .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
+    .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx.
 
-    The second sum does not depend on y and is computed once. The distances are exact for pairs of
-    `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
-    `Recalibrated` components, each distance takes 130 to 250 evaluations of a tabulated CRPS per row, and
+    The second sum does not depend on y and is computed once. The distances are exact for pairs of `Normal`,
+    `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. For `StudentT` and
+    `Recalibrated` components, each distance requires 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
-    the second sum is computed as one integral instead of a sum over pairs. For other families, the cdf is
-    integrated between the components' quantiles, which requires about 100 m evaluations of the cdf of each
-    component.
+    one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf, which
+    requires about 100 m evaluations of the cdf of each component.
 
     A quantile is searched between the quantiles of the components, with about ten evaluations of the cdf.
     Quantiles at levels that all rows share are cached.
@@ -120,7 +120,7 @@ class Mixture(Distribution):
         taken = Mixture([part[rows] for part in self.components], weights, self.ensemble)
         spread = self.__dict__.get("_spread")
         if spread is not None and isinstance(taken, Mixture):
-            taken._set(_spread=spread[rows])  # the spread is computed row by row
+            taken._set(_spread=spread[rows])  # The spread of the selected rows is already computed.
         return taken
 
     @classmethod
@@ -136,7 +136,8 @@ class Mixture(Distribution):
 
     def _average(self, values: list[FloatArray]) -> FloatArray:
         weights = self._w()
-        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # 0 times infinity is NaN
+        # Members of weight 0 are removed, because 0 times infinity is NaN.
+        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)
         return np.asarray((weights * members).sum(axis=1))
 
     def mean(self) -> FloatArray:
@@ -144,7 +145,7 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         center = self.mean()
-        # law of total variance: E var + var E, computed as one mean of squares
+        # This is the law of total variance, the mean variance plus the variance of the means.
         spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
@@ -156,7 +157,7 @@ class Mixture(Distribution):
         finite = self._finite_part()
         if finite is not self:
             return finite._crps(y)
-        if all(isinstance(part, Normal) for part in self.components):  # if ensemble=True
+        if all(isinstance(part, Normal) for part in self.components):  # This case requires ensemble=True.
             return _normal_mixture(self.components, self.weights)._crps(y)
         if all(isinstance(part, Empirical) for part in self.components):
             return _empirical(self.components, self.weights)._crps(y)
@@ -174,14 +175,14 @@ class Mixture(Distribution):
 
     @cached_property
     def _spread(self) -> FloatArray | None:
-        """Mean CRPS of the members minus the CRPS of the mixture, equal for all observations."""
+        """Mean CRPS of the members minus the CRPS of the mixture, which does not depend on y."""
         return pool_spread(self._leaves())
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # if the level underflows, its score is computed from the logarithms of the members' tails
+        # If the level underflows, its score is computed from the logarithms of the tails of the members.
         members = np.stack([part._normal_score(y) for part in self.components], axis=1)
         return np.where(np.isinf(score), mixture_score(members, self._w()), score)
 
@@ -224,7 +225,7 @@ class Mixture(Distribution):
         return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
     def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
-        """Return a function of y, the largest atom <= y; ``at_level`` inverts a component's cdf."""
+        """Return the function that maps y to the largest atom <= y, or None without atoms."""
         if self.has_density:
             return None
         parts = [
@@ -258,7 +259,7 @@ class Mixture(Distribution):
 
     @cached_property
     def _finite(self) -> Distribution | None:
-        """Mixture of the finite parts, or None if the components are finite."""
+        """Mixture of the finite parts of the components, or None if all components are finite."""
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return None
@@ -276,7 +277,7 @@ class Mixture(Distribution):
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)
-        # a member is drawn by inversion for each row; all members are sampled, and the drawn one is selected
+        # All members are sampled. For each draw, one member is selected at random by its weight.
         member = (rng.uniform(size=(n, m, 1)) >= np.cumsum(self._w(), axis=1)[:, np.newaxis, :-1]).sum(axis=2)
         draws = np.stack([part._sample(m, rng) for part in self.components])
         return np.asarray(np.take_along_axis(draws, member[np.newaxis], axis=0)[0])
@@ -311,7 +312,7 @@ def _weights(weights: FloatArray | None, n: int, m: int) -> FloatArray:
 def _member_weights(
     parts: tuple[Distribution, ...], share: FloatArray | None, sizes: list[int]
 ) -> FloatArray | None:
-    """Return the weights of all members of all parts, or None if they are equal."""
+    """Return the weights of all members of all parts, or None for equal weights."""
     if (
         share is None
         and len(set(sizes)) == 1

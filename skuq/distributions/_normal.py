@@ -38,8 +38,8 @@ class Normal(Distribution):
     scale : float or array-like of shape (n,)
         Standard deviation of each row, at least 0; 0 is a point mass at ``loc``.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x), at most ``scale``. The remaining variance is
-        noise. The methods `epistemic` and `aleatoric` require this argument.
+        Standard deviation of the regression function f(x), at most ``scale``. The rest of the variance is the
+        variance of the noise. The methods `epistemic` and `aleatoric` require this argument.
 
     See Also
     --------
@@ -47,9 +47,8 @@ class Normal(Distribution):
 
     Notes
     -----
-    Every method costs one pass over the rows. `cdf` costs one ``ndtr`` and `ppf` one ``ndtri`` per row.
-    The CRPS has a closed form, eq. 8 of Wibbeke et al. (2025) with the sign of Gneiting and
-    Raftery (2007), https://doi.org/10.1198/016214506000001437.
+    Every method costs one pass over the rows. The CRPS has the closed form of eq. 8 of Wibbeke et al. (2025).
+    The smaller the better, as in Gneiting and Raftery (2007), https://doi.org/10.1198/016214506000001437.
 
     Examples
     --------
@@ -134,7 +133,8 @@ class Normal(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         z = self._z(y)
-        with np.errstate(over="ignore"):  # a density of 0 is the limit
+        # If the square overflows, the density is 0, which is the correct limit.
+        with np.errstate(over="ignore"):
             np.multiply(z, z, out=z)
         z *= -0.5
         z -= np.log(self.scale)
@@ -146,7 +146,7 @@ class Normal(Distribution):
         if self._point_mass:
             atom = self.scale == 0
             z[atom] = 0.0
-        # sigma [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)]
+        # This is sigma [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)].
         score = ndtr(z)
         score *= 2.0
         score -= 1.0

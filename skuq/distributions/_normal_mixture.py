@@ -1,4 +1,4 @@
-"""Mixtures of normals: ensembles of probabilistic members and mixture density models."""
+"""Mixtures of normal distributions, for ensembles of probabilistic models and mixture density models."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class NormalMixture(Distribution):
     weights : array-like of shape (m,) or (n, m), default=None
         Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
     ensemble : bool, default=False
-        Whether the members are models of one ensemble, each with its own noise. If True, `epistemic` is
-        the distribution of the members' means, and `aleatoric` is the mixture of their noise.
+        Whether the members are models of one ensemble, each with its own noise. If True, `epistemic` is the
+        distribution of the means of the members, and `aleatoric` is the mixture of the noise of the members.
 
     See Also
     --------
     Mixture : Mixture of members of any family.
-    Normal : Normal approximation with the `mean` and `std` of the mixture.
+    Normal : An approximation, with the `mean` and `std` of the mixture.
 
     Notes
     -----
@@ -169,7 +169,7 @@ class NormalMixture(Distribution):
         return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
 
     def _atoms(self) -> ValueFunction | None:
-        """Return a function for the largest point mass not above y, or None without point masses."""
+        """Return the function that maps y to the largest atom <= y, or None without atoms."""
         if not self._point_mass:
             return None
         atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)
@@ -196,7 +196,7 @@ class NormalMixture(Distribution):
             distance = mean_absolute(
                 self.loc[:, k:] - self.loc[:, [k]], np.hypot(self.scale[:, k:], self.scale[:, [k]])
             )
-            distance[:, 0] *= 0.5  # a pair k = l counts once, a pair k != l twice
+            distance[:, 0] *= 0.5  # A pair k = l counts once, and a pair k != l counts twice.
             score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
         return np.asarray(score)
 

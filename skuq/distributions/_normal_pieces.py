@@ -1,12 +1,13 @@
 r"""Moments and CRPS of an increasing, piecewise linear function of a standard normal variable.
 
-With Z standard normal and X = h(Z), the cdf of X is Phi(g(x)); g is the inverse of h. On a piece of g with
-slope s, X = x_j + (Z - g_j) / s, so that the moments are moments of a truncated Gaussian. In
+Let Z be standard normal, X = h(Z), and g the inverse of h. Then the cdf of X is Phi(g(x)). On a piece of g
+with slope s, X = x_j + (Z - g_j) / s, so the moments of X are sums of moments of truncated normals. In
 
     CRPS(t) = int_-inf^t Phi(g(x))^2 dx + int_t^inf Phi(-g(x))^2 dx
 
-each piece contributes [I(g)] / s with I(z) = int_-inf^z Phi(v)^2 dv
-= z Phi(z)^2 + 2 Phi(z) phi(z) - Phi(sqrt(2) z) / sqrt(pi).
+the integral over each piece is a difference of two values of I(g) / s, where
+
+    I(z) = int_-inf^z Phi(v)^2 dv = z Phi(z)^2 + 2 Phi(z) phi(z) - Phi(sqrt(2) z) / sqrt(pi).
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ def _density(z: FloatArray) -> FloatArray:
 
 
 def pieces_moments(pieces: Pieces) -> tuple[float, float]:
-    """Return mean and standard deviation of X, given g."""
+    """Return the mean and the standard deviation of X, where ``pieces`` is the function g."""
     g = np.concatenate([[-np.inf], pieces.values, [np.inf]])
     anchor = np.maximum(np.arange(g.size - 1) - 1, 0)
-    unit = 1 / float(pieces.slopes.min())  # prevents overflow of the squares
+    unit = 1 / float(pieces.slopes.min())  # This unit prevents overflow of the squares.
     spread = 1 / pieces.slopes / unit
-    # deviations from the median keep precision if the mean is large
+    # Deviations from the median keep their precision if the mean is large.
     center = float(pieces.inverse(np.zeros(1))[0])
     start = (pieces.knots[anchor] - center) / unit - spread * pieces.values[anchor]
     density = _density(g)
     weighted = np.where(np.isfinite(g), g, 0.0) * density
-    upper = g[:-1] > 0  # whether the difference of two upper tails is more precise
+    upper = g[:-1] > 0  # Above the median, the difference of two upper tails is more precise.
     inside = np.where(upper, ndtr(-g[:-1]) - ndtr(-g[1:]), ndtr(g[1:]) - ndtr(g[:-1]))
     first = density[:-1] - density[1:]
     second = inside + weighted[:-1] - weighted[1:]
@@ -48,7 +49,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
 
 
 def pieces_crps(pieces: Pieces, t: FloatArray) -> FloatArray:
-    """Return the CRPS of X at finite values t, given g."""
+    """Return the CRPS of X at finite values t, where ``pieces`` is the function g."""
     below, above = squared_normal_cdf(pieces.values), squared_normal_cdf(-pieces.values)
     inner = pieces.slopes[1:-1]
     before = np.concatenate([[0.0], np.cumsum(np.diff(below) / inner)]) + below[0] / pieces.slopes[0]

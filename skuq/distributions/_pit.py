@@ -1,9 +1,9 @@
 r"""Probability integral transform of observations, for distributions that may have atoms.
 
-The PIT of an observation y is F(y) if F is continuous. On an atom, a point of positive probability, F
-jumps from F(y-) to F(y). The randomized PIT [1]_ draws uniformly from this interval and is uniform over
-[0, 1] if the forecast is calibrated. This module uses the expectation over the draws: the weight of a row on
-an atom is spread evenly over [F(y-), F(y)].
+The PIT of an observation y is F(y) if F is continuous. An atom is a point of positive probability, at which F
+jumps from F(y-) to F(y). The randomized PIT [1]_ is a random number from this interval. It is uniform over
+[0, 1] if the forecast is calibrated. This module uses its expected distribution: the weight of a row on an
+atom is distributed evenly over [F(y-), F(y)].
 
 .. [1] C. Czado, T. Gneiting, L. Held, "Predictive model assessment for count data", Biometrics 65, 2009,
    eq. 1. https://doi.org/10.1111/j.1541-0420.2009.01191.x
@@ -21,17 +21,17 @@ FLOAT32_ROUNDING = 2.0**-22
 """Rounding error of a few operations in single precision, which some models use."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""Upper limit of the rounding error, as a share of the interquartile range."""
+"""Upper limit for the rounding error, relative to the interquartile range."""
 
 PER_ATOM = 8
-"""Number of points per row on an atom."""
+"""Number of points that represent a row on an atom."""
 
 _WIDER = 8.0
-"""Ratio of two windows; their probabilities have this ratio for a density, and are equal at an atom."""
+"""Ratio of the widths of two windows around y. Their probabilities are equal only if y is an atom."""
 
 
 def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
-    """Return the distance from y, shape (n,), within which an atom counts as being at y."""
+    """Return the largest distance between y and an atom at which y counts as on the atom, shape (n,)."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):
@@ -42,7 +42,7 @@ def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
 
 
 def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the normal scores of F(y-) and F(y), both of shape (n,), which differ only on atoms."""
+    """Return the normal scores of F(y-) and F(y), which differ only on atoms."""
     score = dist._normal_score(y)
     if dist.has_density:
         return score, score
@@ -63,11 +63,7 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
 def spread_atoms(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return row number, normal score and weight of the points that represent each row.
-
-    A row on an atom has `PER_ATOM` points at evenly spaced levels from ``lower`` to ``upper``, the normal
-    scores of `pit_scores`. Any other row has one point.
-    """
+    """Return the row number, normal score and weight of the points that represent the rows."""
     repeats = np.ones(len(lower)) if weight is None else weight
     row, atom = np.arange(len(lower)), lower < upper
     return (
@@ -78,7 +74,7 @@ def spread_atoms(
 
 
 def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomState) -> FloatArray:
-    """Return the normal scores of the randomized PIT, shape (n,); only rows on atoms are randomized."""
+    """Return the normal scores of the randomized PIT, which is random only in rows on atoms."""
     lower, upper = pit_scores(dist, y)
     atom = lower < upper
     if not atom.any():
@@ -100,7 +96,7 @@ def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the normal scores of levels between two levels; the share 0 is the first level, 1 the second."""
+    """Return the normal scores of levels between two levels; ``share`` 0 is the lower, 1 the upper level."""
     below, above = ndtr(lower), ndtr(-upper)
     levels = below + (ndtr(upper) - below) * share
     complements = above + (ndtr(-lower) - above) * (1 - share)

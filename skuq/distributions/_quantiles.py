@@ -30,12 +30,12 @@ class Quantiles(Distribution):
     levels : array-like of shape (k,), k >= 2
         Strictly increasing levels in (0, 1), the same for all rows.
     values : array-like of shape (n, k)
-        Quantiles of each row, in the units of y. Crossing quantiles are sorted. This is the monotone
-        rearrangement of Chernozhukov, Fernandez-Val and Galichon (2010), https://doi.org/10.3982/ECTA7880,
-        and never increases the pinball loss. Tied values are atoms.
+        Quantiles of each row, in the units of y. Crossing quantiles are sorted, which never increases the
+        pinball loss (the monotone rearrangement of Chernozhukov, Fernandez-Val and Galichon 2010,
+        https://doi.org/10.3982/ECTA7880). Equal values form an atom.
     epistemic_scale : float or array-like of shape (n,), default=None
         Standard deviation of the regression function f(x). The methods `epistemic` and `aleatoric` require
-        this argument. The epistemic part is normal, and the aleatoric part has the shape of the whole
+        this argument. The epistemic part is normal. The aleatoric part is a rescaled copy of the whole
         distribution.
 
     Attributes
@@ -47,9 +47,9 @@ class Quantiles(Distribution):
 
     Notes
     -----
-    Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1``, the
-    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``. The upper tail has the
-    mirrored formula. The tails are an assumption and are not estimated.
+    Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1``, the cdf is
+    ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``. The formula of the upper tail
+    is analogous. The exponential form of the tails is an assumption.
 
     Examples
     --------
@@ -73,8 +73,10 @@ class Quantiles(Distribution):
         if p.size < 2:
             raise ValueError(f"`levels` must hold at least two levels, got {p.size}.")
         if v.shape[1] != p.size:
-            raise ValueError(f"`values` must have one column per level, {p.size}, got shape {v.shape}.")
-        if (v[:, 1:] < v[:, :-1]).any():  # the comparison takes much less time than the sort
+            raise ValueError(
+                f"`values` must have {p.size} columns, one column per level, got shape {v.shape}."
+            )
+        if (v[:, 1:] < v[:, :-1]).any():  # The comparison is much faster than the sort.
             v.sort(axis=1)
         self._set(levels=p, values=v, epistemic_scale=None)
         if epistemic_scale is not None:
@@ -96,7 +98,7 @@ class Quantiles(Distribution):
         return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
     def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Return the decay lengths of both tails, each (n,); 0 if the outermost quantile is an atom."""
+        """Return the decay lengths of both tails; a length is 0 if the outermost quantile is an atom."""
         p, v = self.levels, self.values
         lower = p[0] * (v[:, 1] - v[:, 0]) / (p[1] - p[0])
         upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
@@ -108,8 +110,8 @@ class Quantiles(Distribution):
         v = (self.values - center[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
-        # Pieces are uniform and tails are exponential, with E X = 1 and E X^2 = 2 in units of the decay
-        # length.
+        # The pieces are uniform distributions. The tails are exponential distributions, with E X = 1 and E
+        # X^2 = 2 in units of the decay length.
         first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
         second = (
             (a * a + a * b + b * b) @ step / 3
@@ -128,16 +130,16 @@ class Quantiles(Distribution):
         return unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
     def _unit(self) -> FloatArray:
-        """Return the distance between the outermost quantiles, a unit that prevents overflow of squares."""
+        """Return the distance between the outermost quantiles, as a unit that prevents overflow."""
         width = self.values[:, -1] - self.values[:, 0]
         return np.where(width > 0, width, 1.0)
 
     def _segment(
         self, y: FloatArray
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return whether y is below or above all quantiles, and the ends and levels of its segment."""
+        """Return whether y is below or above all quantiles, and its segment between two quantiles."""
         k = self.levels.size
-        # the last of tied quantiles makes the cdf continuous from the right
+        # The last of several equal quantiles is used, so that the cdf is continuous from the right.
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
         left = np.clip(count - 1, 0, k - 2)
         row = np.arange(len(self))
@@ -153,15 +155,11 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
-        """Return the stored level of y, or the mean of the two stored levels around y.
-
-        A comparison of the result, of shape (n,), with `levels` has the same outcome as a comparison of the
-        cdf at y. The result is None if a level is not stored.
-        """
+        """Return the mean of the stored levels below and at y, or None if a level is not stored."""
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():
             return None
-        # A quantile below y counts in both comparisons, a quantile equal to y only in the second comparison.
+        # Quantiles below y are counted twice, and quantiles equal to y once.
         place = np.zeros(len(self), dtype=np.intp)
         for column in self.values.T:
             place += column < y
@@ -180,7 +178,7 @@ class Quantiles(Distribution):
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # the logarithm of an exponential tail is finite, even if the tail underflows
+        # The logarithm of an exponential tail is finite even if the tail underflows.
         (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
@@ -208,8 +206,7 @@ class Quantiles(Distribution):
         row = np.arange(len(self))
         start, stop = self.values[row, right - 1], self.values[row, right]
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        # Rounding must not move the result above the next stored quantile. At the level of a stored quantile,
-        # the result is this quantile.
+        # Rounding must not make the result larger than the next stored quantile.
         inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
         return np.where(
             p < self.levels[0],
@@ -258,11 +255,11 @@ class Quantiles(Distribution):
         return below + above
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Integrate F^2 below y and (1 - F)^2 above y, with F linear between exponential tails."""
+        """Return the integrals of F^2 below y and of (1 - F)^2 above y."""
         p, v, (lower, upper) = self.levels, self.values, self._tails()
-        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the segment that contains y
+        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # The segment that contains y is split at y.
         p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
-        # a linear function f from f_0 to f_1 has the mean square (f_0^2 + f_0 f_1 + f_1^2) / 3
+        # The mean square of a linear function from f_0 to f_1 is (f_0^2 + f_0 f_1 + f_1^2) / 3.
         s, s_at = 1 - p, 1 - p_at
         below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
         above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3
@@ -276,9 +273,9 @@ class Quantiles(Distribution):
         return self._crps(y) + self._half_mean_difference()
 
     def _half_mean_difference(self) -> FloatArray:
-        """Return E|X - X'| / 2 of two independent draws, the integral of F (1 - F)."""
+        """Return E|X - X'| / 2 of two independent draws, which is the integral of F (1 - F)."""
         p, (lower, upper), q = self.levels, self._tails(), 1 - self.levels[-1]
-        # mean of f (1 - f) for a linear function f
+        # This is the mean of f (1 - f) for a linear function f.
         inside = (p[:-1] + p[1:]) / 2 - (p[:-1] ** 2 + p[:-1] * p[1:] + p[1:] ** 2) / 3
         total = np.diff(self.values, axis=1) @ inside
         return np.asarray(total + lower * (p[0] - p[0] ** 2 / 2) + upper * (q - q**2 / 2))
@@ -310,18 +307,14 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
-    """Return exp(distance / length) for distance <= 0, or 0 for a tail of length 0."""
-    with np.errstate(over="ignore"):  # the exponential of -inf is 0
+    """Return exp(distance / length) for distance <= 0, with 0 for a tail of length 0."""
+    with np.errstate(over="ignore"):  # The quotient may overflow to -inf, whose exponential is 0.
         scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
     return np.asarray(np.exp(np.minimum(scaled, 0.0)))
 
 
 def _tail_integrals(outside: FloatArray, mass: float, length: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the terms of the CRPS beyond the outermost quantile; ``outside`` is the distance of y from it.
-
-    With T(x) = mass exp(-x / length) at distance x, the terms are the integral of (1 - T)^2 up to y and the
-    integral of T^2 beyond y.
-    """
+    """Return the terms of the CRPS beyond the outermost quantile, at the distance ``outside`` from it."""
     distance = np.maximum(outside, 0.0)
     at = mass * _decay(-distance, length)
     return distance - 2 * length * (mass - at) + length * (mass**2 - at**2) / 2, length * at**2 / 2

@@ -29,10 +29,10 @@ from skuq.distributions._student_t import StudentT
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 _ROUNDING = 1e-14
-"""Error of a normal score after the map and its inverse, relative to the score or to 1."""
+"""Relative rounding error of a normal score after the map and its inverse."""
 
 _SCORE_LIMIT = 38.0
-"""Value that replaces infinite scores; at this score, the map has the slope of its outermost piece."""
+"""Finite score that replaces infinite scores."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,14 +53,16 @@ class Recalibrated(Distribution):
 
     Notes
     -----
-    The transformation is exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``. Levels are
-    stored as normal scores, which do not underflow. A base with closed-form tails (`Normal`, `NormalMixture`,
-    `Quantiles` and distributions based on them) can therefore be made wider or narrower by any factor.
+    The transformation is exact. The quantile at level p is ``Q(R^-1(p))``, and the density is ``r(F(y))
+    f(y)``. Levels are stored as normal scores, which do not underflow. If the tails of the base have a closed
+    form (`Normal`, `NormalMixture`, `Quantiles` and distributions based on them), the map can therefore make
+    it wider or narrower by any factor.
 
-    Mean, standard deviation and CRPS have closed forms for a `Normal` base, in O(n log k) for k knots. For
-    a `StudentT` base with common df, the CRPS is tabulated once for all rows, at the same cost. For other
-    bases of one common shape, the quantile function is integrated between the knots once for all rows. For
-    all other bases the integral costs O(n k), and a mixture is integrated over its cdf.
+    For a `Normal` base, mean, standard deviation and CRPS have closed forms, which cost O(n log k) for k
+    knots. For a `StudentT` base with the same df in all rows, the CRPS is tabulated once for all rows, at the
+    same cost. If all rows of another base have a common shape, the quantile function is integrated once for
+    all rows. For all other bases, the integral of the quantile function costs O(n k) and, for mixtures, the
+    cdf is integrated.
 
     The level map caches the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
     a fitted model share them. If a distribution is recalibrated twice, the two maps are composed.
@@ -102,7 +104,7 @@ class Recalibrated(Distribution):
     def _take(self, rows: IntArray) -> Distribution:
         taken = Recalibrated(self.base[rows], self.level_map)
         if self._standard is not None:
-            taken._set(_standard=self._standard)  # equal for all rows
+            taken._set(_standard=self._standard)  # The common shape does not depend on the selected rows.
         return taken
 
     @classmethod
@@ -118,7 +120,7 @@ class Recalibrated(Distribution):
         to_base = self.level_map.pieces.inverse
         if self.base.has_density:
             return self.base._from_normal_score(to_base(score))
-        # rounding must not move a level past the level of an atom
+        # Rounding must not make a level larger than the cdf at an atom.
         return self.base._from_normal_score(_less_rounding(to_base(_less_rounding(score))))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -190,7 +192,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """One-row distribution of the common shape; cached, because its moments and CRPS are integrals."""
+        """One-row distribution of the common shape, or None; its moments are computed only once."""
         form = self.base._standard_form()
         if form is None:
             return None
@@ -211,14 +213,14 @@ class Recalibrated(Distribution):
             return np.array(closed[:1]), np.array(closed[1:])
         slopes = self.level_map.pieces.slopes[[0, -1]]
         if isinstance(self.base, StudentT):
-            # The normal score of y grows as sqrt(2 df log y), so the mapped tails fall as y^-(df slope^2).
+            # The normal score of y is about sqrt(2 df log y), so the mapped tails are about y^-(df slope^2).
             lower, upper = self.base.df[0] * slopes**2
             if max(lower, upper) <= 1:
                 raise ValueError(NO_MEAN.format(row=0))
             if min(lower, upper) <= 1:
                 return np.array([np.inf if upper <= 1 else -np.inf]), np.array([np.inf])
             endless = min(lower, upper) <= 2
-        else:  # with an outer slope of 1, the standard deviation is infinite as in the base
+        else:  # With an outer slope of 1, the standard deviation is infinite if it is infinite for the base.
             endless = bool(np.isinf(self.base.std()[0])) and slopes.min() <= 1
         mean, std = super()._moments()
         return mean, np.where(endless, np.inf, std)
@@ -238,10 +240,11 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _one_row_shape(self) -> Shape | None:
-        """Tables of a one-row distribution with a normal or Student t base, for Cramér distances."""
+        """Tables for Cramér distances of a one-row distribution with a normal or Student t base."""
         pieces = self.level_map.pieces
         kinks = self.base._from_normal_score(pieces.knots)
-        # density to the right of each knot; times the factor, it is the jump of the density at the knot
+        # This is the density to the right of each knot. Times the factor, it is the jump of the density at
+        # the knot.
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
@@ -272,7 +275,7 @@ class Recalibrated(Distribution):
 
 
 def _less_rounding(score: FloatArray) -> FloatArray:
-    size = np.where(np.isinf(score), 0.0, np.abs(score))  # the ends of the support are exact
+    size = np.where(np.isinf(score), 0.0, np.abs(score))  # The ends of the support are exact.
     return np.asarray(score - _ROUNDING * np.maximum(size, 1.0))
 
 

@@ -17,7 +17,7 @@ Selected = TypeVar("Selected")
 class RowContainer(ABC, Generic[Selected]):
     """Container of n rows that can be selected, converted to columns, and pickled."""
 
-    __array_ufunc__ = None  # np.exp(dist) must raise instead of transforming the columns
+    __array_ufunc__ = None  # np.exp(dist) must raise an error instead of transforming the columns.
     ndim = 2
     dtype = np.dtype(np.float64)
     _several_targets: ClassVar[bool] = False
@@ -65,11 +65,13 @@ class RowContainer(ABC, Generic[Selected]):
                 not (part is Ellipsis or (isinstance(part, slice) and part == slice(None)))
                 for part in key[1:]
             ):
-                raise IndexError(f"a {type(self).__name__} has no columns. {self._SELECTION}, got {key!r}.")
+                raise IndexError(
+                    f"a {type(self).__name__} has no columns, got the index {key!r}. {self._SELECTION}."
+                )
             key = key[0] if key else Ellipsis
         rows = np.atleast_1d(np.arange(len(self))[key])
         if rows.ndim != 1:
-            raise IndexError(f"rows of a {type(self).__name__} must be selected by a 1-D key, got {key!r}.")
+            raise IndexError(f"the index of a {type(self).__name__} must be one-dimensional, got {key!r}.")
         return self._take(rows)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 
 _MOST_ATOMS = 300
-"""Largest number of atoms of a step cdf that is integrated from atom to atom."""
+"""If a step cdf has at most this number of atoms, its integral is a sum."""
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -26,7 +26,7 @@ def is_frozen_scipy(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScipyDistribution(Distribution):
-    """Frozen scipy distributions with vector parameters, one row per parameter set.
+    """Frozen scipy distributions with parameters of shape (n,), one row per entry.
 
     Parameters
     ----------
@@ -73,9 +73,10 @@ class ScipyDistribution(Distribution):
         copied = family(**rows)
         with np.errstate(all="ignore"):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
-            if any(np.isinf(value).any() for value in rows.values()):  # valid for a gamma, invalid for a t
+            # Infinite parameters are valid for some families and invalid for others.
+            if any(np.isinf(value).any() for value in rows.values()):
                 median = copied.ppf(0.5)
-                # older scipy returns 0 as the median of Poisson(inf)
+                # Older versions of scipy return 0 as the median of Poisson(inf).
                 bad |= ~(np.isfinite(median) & (copied.cdf(median) > 0.25))
         if bad.any():
             row = int(np.argmax(bad))
@@ -127,7 +128,7 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # scipy would square it, with overflow
+        scale = self._parameters.get("scale", 1.0)  # scipy would square the scale, which may overflow.
         shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
@@ -141,14 +142,14 @@ class ScipyDistribution(Distribution):
         quantile = np.asarray(self.frozen.ppf(p), dtype=float)
         if not self._discrete:
             return quantile
-        # rounding must not move a level beyond a cumulative probability
+        # Rounding must not make a level larger than the cdf at an atom.
         reached = self.frozen.cdf(quantile - 1) >= p - level_rounding(p)
         return np.where(reached & (p > 0), quantile - 1, quantile)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
-        # scipy computes ppf(1 - q), and 1 - q rounds to 1 for small q
+        # scipy computes ppf(1 - q), but 1 - q is rounded to 1 for small q.
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
         quantile = np.where(reached & (q < 1), quantile - 1, quantile)
@@ -172,7 +173,7 @@ class ScipyDistribution(Distribution):
         return self._discrete
 
     def _landmarks(self) -> FloatArray:
-        """Return quantiles, or all atoms if a row has few; the cdf is constant between atoms."""
+        """Return quantiles, or all atoms of a row with few atoms."""
         points = super()._landmarks()
         low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
         few = self._discrete & (high - low <= _MOST_ATOMS)
@@ -182,21 +183,22 @@ class ScipyDistribution(Distribution):
             low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
         )
         width = max(points.shape[1], atoms.shape[1])
-        out = np.repeat(points[:, [-1]], width, axis=1)  # repeated points give panels of width 0
+        # The last point is repeated, which adds panels of width 0.
+        out = np.repeat(points[:, [-1]], width, axis=1)
         out[:, : points.shape[1]] = points
         out[few] = high[few, np.newaxis]
         out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms
         return out
 
     def _sum_steps(self, y: FloatArray, power: int) -> FloatArray:
-        """Sum |F(k) - 1{y <= k}|^power over unit steps; the step cdf is 0 or 1 outside the support."""
+        """Return the sum of |F(k) - 1{y <= k}|^power over the integers k of the support."""
         low, high = self._ppf(np.asarray(1e-15)), self._isf(np.asarray(1e-15))
         inside = np.clip(y, low, high)
         score = np.abs(y - inside)
         for step in range(int(np.max(high - low)) + 1):
             k = low + step
             cdf = self._cdf(k)
-            split = np.clip(inside - k, 0.0, 1.0)  # y may be between two atoms
+            split = np.clip(inside - k, 0.0, 1.0)  # The observation y may be between two atoms.
             score += np.where(k < high, split * cdf**power + (1 - split) * (1 - cdf) ** power, 0.0)
         return score
 
@@ -222,7 +224,7 @@ class ScipyDistribution(Distribution):
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:
-    """Return a parameter as an array of real numbers, keeping integers."""
+    """Return a parameter as an array of real numbers; integers are not converted."""
     array, reals = np.asarray(value), as_float_array(value, name)
     if name in {"loc", "scale"}:
         check_finite(reals, name)

@@ -1,10 +1,11 @@
-r"""One-row distributions with a tabulated CRPS, and its expectation over another distribution.
+r"""One-row distributions with a tabulated CRPS, and the expectation of the CRPS over another distribution.
 
-Let c be the CRPS of a distribution F, X a draw from F, Y and Y' draws from G, and S_G = 1/2 E|Y - Y'|. Then
+Let c be the CRPS of a distribution F. Let X be a draw from F, Y and Y' draws from G, and S_G = 1/2 E|Y - Y'|.
+Then
 
     E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G.
 
-The distance is therefore the expectation of a function with at least one continuous derivative.
+The distance is therefore the expectation of c, which has a continuous derivative.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
 _LARGEST, _LIGHT = 1e28, 1e6
-"""Limits of the outermost node, in units of the spread: for tables, and for light tails."""
+"""Largest distances of nodes from the center, in units of the spread, for tables and for light tails."""
 
 _COUNTS = 1e-13
-"""A node of a rule is left out if its weight times max(|node|, 1) is at most this number."""
+"""A node is omitted if its weight times max(|node|, 1) is at most this number."""
 
 _GONE = 40.0
-"""Number of decay lengths after which an exponential tail vanishes."""
+"""Number of decay lengths after which an exponential tail is negligible."""
 
 _EXACT_MEMBERS = 256
-"""Largest number of members that form their own rule."""
+"""If there are at most this many members, the members are the nodes of the rule."""
 
 ROUGH = 1.0
-"""Largest jump of a density for which equally spaced edges suffice."""
+"""If a density has larger jumps than this, the edges are not equally spaced."""
 
 _LOCAL = 200.0
-"""Largest value of the tabulated errors of a rule; densities have no relevant jumps beyond."""
+"""The error of a rule is tabulated up to this value."""
 
 
 _NONE: FloatArray = np.empty(0)
@@ -54,7 +55,7 @@ class TabulatedCrps(Protocol):
 
 
 class OneRow(SmoothCdf, Protocol):
-    """Methods of a one-row distribution that its tables need."""
+    """Methods of a one-row distribution from which its tables are computed."""
 
     def _isf(self, q: FloatArray) -> FloatArray: ...
     def _normal_score(self, y: FloatArray) -> FloatArray: ...
@@ -62,14 +63,7 @@ class OneRow(SmoothCdf, Protocol):
 
 
 class Shape:
-    """Distribution of Z, for rows loc + scale (center + unit Z).
-
-    ``center`` and ``unit`` are chosen such that Z has a middle near 0 and a spread near 1.
-    ``half_difference`` is 1/2 E|Z - Z'|. ``make_rule`` returns a rule for expectations over Z, given the
-    number of parts of each cell. ``edges`` are the edges of the undivided cells. The density jumps by
-    ``jumps`` at ``kinks``. ``members`` are the values and weights of a finite Z. ``exact_crps`` is a slower
-    and more accurate table than ``crps``.
-    """
+    """Distribution of Z, for rows loc + scale (center + unit Z); Z is near 0 with a spread near 1."""
 
     def __init__(
         self,
@@ -104,10 +98,7 @@ class Shape:
     def expected_crps(
         self, over: Shape, refined: int | None, loc: FloatArray, scale: FloatArray
     ) -> FloatArray:
-        """Return E c(loc + scale V), shape (n,), for the CRPS c of this shape, by a rule or members of V.
-
-        The result includes a correction for the error of the undivided rule at jumps of the density.
-        """
+        """Return E c(loc + scale V), shape (n,), for the CRPS c of this shape and a draw V of another."""
         nodes, weights = over.nodes(refined)
         at = scale[:, np.newaxis] * nodes
         at += loc[:, np.newaxis]
@@ -119,7 +110,7 @@ class Shape:
         return np.asarray(total)
 
     def nodes(self, refined: int | None) -> Rule:
-        """Return the members if ``refined`` is None, otherwise a rule."""
+        """Return the nodes of the rule, which are the members if ``refined`` is None."""
         if refined is not None:
             return self.rule(refined)
         if self.members is None:
@@ -127,7 +118,7 @@ class Shape:
         return self.members
 
     def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
-        """Return 1/2 E|Z - Z'|, computed by the rule if the errors of the rule cancel in the distance."""
+        """Return 1/2 E|Z - Z'|, computed by the rule if its errors cancel in the distance."""
         nodes, weights = self.nodes(refined)
         light = max(-nodes[0], nodes[-1]) < _LIGHT
         if refined is None or (light and integrand is not self):
@@ -138,11 +129,7 @@ class Shape:
 
     @cached_property
     def _rule_error(self) -> HermiteTable:
-        """Expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b.
-
-        The difference is 0 if b is an edge of the cells. With probability p above the outermost edges, the
-        expectation is b^2 (1/2 - p) minus the integral of the CRPS, up to a straight line.
-        """
+        """Expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b."""
         (nodes, weights), local = self.rule(), self.edges[np.abs(self.edges) < _LOCAL]
         values, slopes = np.zeros_like(EDGES), np.zeros_like(EDGES)
         if local.size < 2:
@@ -151,7 +138,7 @@ class Shape:
         inside = np.flatnonzero((low < EDGES) & (high > EDGES))
         b = np.concatenate([[low], EDGES[inside], [high]])
         near = (nodes > low) & (nodes < high)
-        first = np.searchsorted(nodes[near], b)  # first node above b
+        first = np.searchsorted(nodes[near], b)  # Index of the first node above b.
         mass, mean, square = (
             np.append(np.cumsum((weights * nodes**power)[near][::-1])[::-1], 0.0)[first] for power in range(3)
         )
@@ -171,11 +158,7 @@ def tabulated_shape(
     kinks: FloatArray,
     jumps: FloatArray,
 ) -> Shape | None:
-    """Return the shape of a distribution with a density, or None if its tails are too heavy.
-
-    ``make_table`` returns the table of its CRPS. The density is smooth except at the normal scores ``scores``
-    and values ``kinks``, where it jumps by ``jumps``.
-    """
+    """Return the shape of a distribution with a density, or None if its tails are too heavy."""
     low, center, high = (float(dist._from_normal_score(np.array(score))[0]) for score in (-1.0, 0.0, 1.0))
     unit = (high - low) / 2
 
@@ -222,7 +205,7 @@ class _ScaledTable:
 
 
 class StepCrps:
-    """CRPS of a sorted sample, linear between the values."""
+    """CRPS of a sorted sample, which is linear between the values."""
 
     narrow = 1e-5
 
@@ -235,7 +218,7 @@ class StepCrps:
         self.half_difference = float(gaps @ (below * (1 - below))[:-1])
         rises = gaps * self._slopes[1:-1]
         steps = np.concatenate([[0.0], np.cumsum(rises)])
-        # the CRPS at the smallest value is the mean distance from this value minus half the mean difference
+        # The CRPS at the smallest value is the mean distance from this value minus half the mean difference.
         self._crps = weights @ (values - values[0]) - self.half_difference + steps
         areas = gaps * (self._crps[:-1] + self._crps[1:]) / 2
         middle = values.size // 2
@@ -250,25 +233,21 @@ class StepCrps:
         return place
 
     def slope(self, t: FloatArray) -> FloatArray:
-        """Return the slope to the right of t."""
         return np.asarray(self._slopes.take(self._find(t)[0]))
 
     def integral(self, t: FloatArray) -> FloatArray:
-        """Return the integral of the CRPS from the middle of ``values`` to t."""
+        """Return the integral of the CRPS from a fixed point to t."""
         count, left = self._find(t)
         start, slope, place = self._crps.take(left), self._slopes.take(count), t - self.values.take(left)
         return np.asarray(self._integrals.take(left) + place * (start + slope * place / 2))
 
     def _find(self, t: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the number of values up to t, and the index of the last one, or 0."""
+        """Return the number of values up to t, and the index of the last of these values."""
         count = np.searchsorted(self.values, t, side="right")
         return count, np.maximum(count - 1, 0)
 
     def decayed_weight(self, end: FloatArray, length: FloatArray) -> FloatArray:
-        """Return the sum of the weights beyond ``end``, each times exp(-distance / |length|), shape (n,).
-
-        Positive lengths mean values above ``end``, negative lengths values below.
-        """
+        """Return the sum of the weights beyond ``end``, each times exp(-distance / |length|), shape (n,)."""
         last = end + _GONE * length
         start = np.searchsorted(self.values, np.minimum(end, last), side="right")
         stop = np.searchsorted(self.values, np.maximum(end, last), side="right")
@@ -280,11 +259,11 @@ class StepCrps:
 
 
 def step_shape(values: FloatArray, weights: FloatArray) -> Shape:
-    """Return the shape of a sorted sample, with weights that sum to one."""
+    """Return the shape of a sorted sample whose weights sum to one."""
     below = np.cumsum(weights)
     low, middle, high = np.minimum(np.searchsorted(below, ndtr([-1.0, 0.0, 1.0])), values.size - 1)
     center, unit = float(values[middle]), float(values[high] - values[low]) / 2
-    if not unit > 0:  # one value has most of the weight
+    if not unit > 0:  # One value has most of the weight, so that both quantiles are equal.
         unit = float(values[-1] - values[0]) or 1.0
     at = (values - center) / unit
     crps, members = StepCrps(at, weights), Rule(at, weights)

@@ -16,15 +16,16 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Largest number of breaks that a sample adds to the panels of a mixture's integral."""
+"""A sample adds at most this many breaks to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedEmpirical(Distribution):
-    r"""Empirical distributions of one common shape: row i is ``loc[i] + scale[i] * Z`` for one sample Z.
+    r"""Empirical distributions of one common shape: row i is ``loc[i] + scale[i] * Z`` with one sample Z.
 
-    This family stores the standardized residuals of a model once, where `Empirical` would store n copies.
-    Use `Empirical` if each row has its own members, such as the predictions of an ensemble.
+    Use this family if all rows have the same sample, such as the standardized residuals of a model. The
+    sample is stored only once. If each row has its own members, such as the predictions of an ensemble, use
+    `Empirical`.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class SharedEmpirical(Distribution):
     scale : float or array-like of shape (n,)
         Scale of each row, in the units of y, at least 0; 0 is a point mass at ``loc``.
     members : array-like of shape (k,)
-        Sample Z, without units.
+        Members of the sample Z, without units.
     weights : array-like of shape (k,), default=None
         Non-negative weights of the members, rescaled to sum to one; None gives equal weights.
 
@@ -47,7 +48,7 @@ class SharedEmpirical(Distribution):
     See Also
     --------
     Empirical : Members for each row.
-    ConformalPredictive : The same sample, with ranks that guarantee coverage.
+    ConformalPredictive : Distributions from the same sample, with a coverage guarantee.
 
     Notes
     -----
@@ -57,8 +58,8 @@ class SharedEmpirical(Distribution):
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
-    which requires one look-up in cumulative sums. Memory is O(n + k), and each method costs O(n log k) after
-    one sort.
+    which requires one look-up in cumulative sums. The memory is O(n + k). Each method costs O(n log k) after
+    the constructor has sorted the sample.
 
     References
     ----------
@@ -100,13 +101,14 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _centered(self) -> tuple[float, FloatArray]:
-        deviation = self.members - self.members[0]  # keeps precision if members are far from 0
+        # Deviations keep their precision if the members are far from 0.
+        deviation = self.members - self.members[0]
         mean = float(self._share @ deviation)
         return float(self.members[0]) + mean, deviation - mean
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """Terms that the CRPS subtracts, in units of the scale, for y above 0, 1, ..., k members."""
+        """Last term of the CRPS divided by the scale, for y above 0, 1, ..., k members."""
         deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
@@ -148,7 +150,7 @@ class SharedEmpirical(Distribution):
         return np.asarray(ranks.weight_of(count_reached(ranks.values, self.loc, self.scale, y)) / ranks.total)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        # the quantile at level 1 is the largest member, despite rounding of cumulative weights
+        # The quantile at level 1 is the largest member, even if the cumulative weights have rounding errors.
         member = np.minimum(self._ranks.quantile(p * self._ranks.total), self.members[-1])
         return np.asarray(self.loc + self.scale * member)
 
@@ -160,7 +162,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _squared_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Integrals of the squared step cdf below, and of its squared complement above each member."""
+        """Integrals of the squared step cdf below each member, and of its squared complement above it."""
         cdf, gap = self._ranks.cumulative[:-1] / self._ranks.total, np.diff(self.members)
         below, above = cdf**2 * gap, (1 - cdf) ** 2 * gap
         return np.append(0.0, np.cumsum(below)), np.append(np.cumsum(above[::-1])[::-1], 0.0)
@@ -170,7 +172,7 @@ class SharedEmpirical(Distribution):
         last, following = np.maximum(count, 1) - 1, np.minimum(count, k - 1)
         cdf = self._ranks.weight_of(count) / self._ranks.total
         below, above = self._squared_steps
-        with np.errstate(invalid="ignore"):  # 0 times infinity
+        with np.errstate(invalid="ignore"):  # The product may be 0 times infinity.
             after = cdf**2 * (y - (self.loc + self.scale * self.members[last]))
             before = (1 - cdf) ** 2 * (self.loc + self.scale * self.members[following] - y)
         return (
@@ -217,7 +219,7 @@ class SharedEmpirical(Distribution):
 def read_sample(
     values: ArrayLike, name: str, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Return a finite sample of shape (k,), k >= 1, and its weights, non-negative and not all zero."""
+    """Return a checked sample of shape (k,) and its weights."""
     sample = check_finite(as_float_array(values, name), name)
     if sample.ndim != 1 or sample.size == 0:
         raise ValueError(f"`{name}` must have shape (k,) with k >= 1, got {sample.shape}.")

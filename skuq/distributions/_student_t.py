@@ -25,7 +25,7 @@ from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._numerics.squared_cdf import symmetric_integrals
 
 _NEAR_CAUCHY = 1e-4
-"""If df is closer to 1, the closed form of the CRPS loses more than four digits."""
+"""For df closer to 1 than this, the closed form of the CRPS loses more than four digits."""
 
 _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 """Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
@@ -33,7 +33,7 @@ _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StudentT(Distribution):
-    """Student t distributions, one per row, for a scale that is estimated from few rows.
+    """Student t distributions, one per row, for scales that are estimated from few rows.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class StudentT(Distribution):
         Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
         df <= 2. Infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Scale of the regression function f(x), at most ``scale``. The difference of the squares is the squared
-        scale of the noise. The methods `epistemic` and `aleatoric` require this argument; both parts have the
-        degrees of freedom ``df``.
+        Scale of the regression function f(x), at most ``scale``. The squared scale of the noise is ``scale **
+        2 - epistemic_scale ** 2``. The methods `epistemic` and `aleatoric` require this argument. Both parts
+        have the degrees of freedom ``df``.
 
     See Also
     --------
@@ -57,9 +57,9 @@ class StudentT(Distribution):
     Notes
     -----
     The CRPS has the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12, which is also valid for 1/2 < df < 1 (analytic continuation). At df
-    = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS is infinite for
-    df <= 1/2.
+    https://doi.org/10.18637/jss.v090.i12, which is also valid for 1/2 < df < 1 (analytic continuation). Near
+    df = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS is infinite
+    for df <= 1/2.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class StudentT(Distribution):
         return cls(loc, scale, df, epistemic)
 
     def _shared_df(self) -> FloatArray:
-        """Return df as a 0-d array if all rows share it, so that one quantile suffices."""
+        """Return df as a 0-d array if it is equal in all rows, so that one quantile is enough."""
         return self.df[0] if self.df.min() == self.df.max() else self.df
 
     def mean(self) -> FloatArray:
@@ -141,7 +141,7 @@ class StudentT(Distribution):
         return unstandardize(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        z = self._z(y)  # by symmetry, one evaluation gives the smaller tail
+        z = self._z(y)  # By symmetry, one evaluation returns the smaller tail.
         return np.asarray(np.copysign(ndtri(stdtr(self._shared_df(), -np.abs(z))), z))
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
@@ -153,13 +153,16 @@ class StudentT(Distribution):
         z = stdtrit(df, p)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             far = (p < 1e-100) & (df < 1e5)
-            if far.any():  # older versions of scipy have an error of 50 % here; larger df are nearly normal
+            # Older versions of scipy have an error of 50 % here. Distributions with larger df are nearly
+            # normal.
+            if far.any():
                 x = betaincinv(df / 2, 0.5, 2 * p)
                 z = np.where(far, -np.sqrt(df * (1 - x) / x), z)
-            # the formulas above underflow in the farthest tail, which is proportional to a power of z
+            # The formulas above underflow in the extreme tail, which is proportional to a power of z.
             log_x = 2 / df * (np.log(p) + np.log(df) + betaln(df / 2, 0.5))
             z = np.where(log_x < -30, -np.exp((np.log(df) - log_x) / 2), z)
-        z = np.where(p == 0.5, 0.0, z)  # older versions of scipy return 1e-17 here, and NaN at the ends
+        # Older versions of scipy return 1e-17 at level 1/2, and NaN at the levels 0 and 1.
+        z = np.where(p == 0.5, 0.0, z)
         return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))
 
     @property
@@ -181,13 +184,14 @@ class StudentT(Distribution):
         return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * score)
 
     def _crps_by_rows(self, y: FloatArray, integrated: BoolArray) -> FloatArray:
-        score = np.full(len(self), np.inf)  # the CRPS is infinite for df <= 1/2
+        score = np.full(len(self), np.inf)  # The CRPS is infinite for df <= 1/2.
         closed = np.flatnonzero(~integrated & (self.df > 0.5))
         if closed.size:
             score[closed] = self._take(closed)._crps(y[closed])
         rest = np.flatnonzero(integrated)
         if rest.size:
-            # in units of the scale, because the farthest quantiles can overflow in units of y
+            # The integral is computed in units of the scale, because extreme quantiles may overflow in the
+            # units of y.
             unit = np.where(self.scale[rest] == 0, 1.0, self.scale[rest])
             standard = StudentT(np.zeros(rest.size), 1.0, self.df[rest])
             score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)
@@ -199,12 +203,7 @@ class StudentT(Distribution):
         return symmetric_integrals(self._squared_cdf, y, self.loc, self.scale)
 
     def _squared_cdf(self, z: FloatArray) -> FloatArray:
-        """Return the integral of the squared standard cdf T up to z, by parts.
-
-        The integral of 2 x t T, with the density t, is the integral of t^2 (df + x^2) / (df - 1) minus
-        (df + z^2) t T / (df - 1), and t^2 (df + x^2) is proportional to a density with 2 df - 1 degrees of
-        freedom.
-        """
+        """Return the integral of the squared standard cdf T up to z, by parts."""
         df = self._shared_df()
         at = np.where(np.isinf(z), 0.0, z)
         mean, spread = _crps_terms(at, df)
@@ -244,8 +243,8 @@ class StudentT(Distribution):
 
 
 def _crps_terms(z: FloatArray, df: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the terms 2 (df + z^2) t(z) / df and the spread of the CRPS of a standard t variable."""
-    # gamma functions of large arguments cancel in the spread of the paper and leave 1 / sqrt(pi)
+    """Return two terms of the CRPS of a standard t variable."""
+    # The gamma functions of the paper are combined, so that they do not overflow for large df.
     spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
     return _mean_term(z, df), spread
 
@@ -257,7 +256,7 @@ def _mean_term(z: FloatArray, df: FloatArray) -> FloatArray:
 
 def _gamma_ratio(df: FloatArray) -> FloatArray:
     """Return log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2 at x = df / 2."""
-    x = np.maximum(df, 40.0) / 2  # the series is exact to the last digit from df = 40
+    x = np.maximum(df, 40.0) / 2  # From df = 40 on, the series is exact to the last digit.
     series = sum(coefficient * (1 / x) ** (2 * k + 1) for k, coefficient in enumerate(_STIRLING))
     if np.min(df) >= 40:
         return np.asarray(series)
@@ -266,7 +265,7 @@ def _gamma_ratio(df: FloatArray) -> FloatArray:
 
 
 def _log_growth(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return df log(1 + z^2 / df), whose limit is z^2, without overflow of z^2 for finite df."""
+    """Return df log(1 + z^2 / df) without overflow of z^2; the limit for infinite df is z^2."""
     with np.errstate(all="ignore"):
         ratio = np.abs(z) / np.sqrt(df)
         growth = np.asarray(df * np.log1p(ratio * ratio))

@@ -1,4 +1,4 @@
-"""Distributions with a support that is narrower than their family's."""
+"""Distributions that are clipped to a narrower support."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 class Supported(Distribution):
     r"""Distributions of ``clip(Y, lower, upper)``, as `Distribution.clip` returns them.
 
-    The mass of Y below ``lower`` is an atom at ``lower``, and the mass above ``upper`` is an atom at
-    ``upper``. This is the predictive distribution of a target with known limits, such as a rain sum or a
-    share, and of a measurement that saturates. The conditional distribution of Y inside the bounds, without
-    the atoms, is a different distribution.
+    The probability of Y below ``lower`` becomes an atom at ``lower``, and the probability above ``upper``
+    becomes an atom at ``upper``. Use it for targets with known limits, such as rainfall or a share, and for
+    measurements that saturate. It differs from the truncated distribution, which is the conditional
+    distribution of Y inside the bounds and has no atoms.
 
     Parameters
     ----------
@@ -53,18 +53,17 @@ class Supported(Distribution):
 
     Notes
     -----
-    The cdf, the quantiles and the intervals are exact. With bounds a and b, and the nearest value c to y
-    inside the bounds, the CRPS is
+    The cdf, the quantiles and the intervals are exact. Let a and b be the bounds, and c the number in [a, b]
+    that is nearest to y. The CRPS is
 
     .. math:: |y - c| + \int_a^c F(x)^2 dx + \int_c^b (1 - F(x))^2 dx.
 
     The integrals have closed forms for `Normal`, `StudentT`, `Quantiles`, `Empirical` and `SharedEmpirical`,
     at three times the cost of the CRPS of the base. For other families, the CRPS, the mean and the standard
-    deviation integrate the cdf between quantiles of the base and the bounds, with about 100 evaluations per
-    row and a relative error of about 1e-8.
+    deviation are integrals of the cdf, with about 100 evaluations per row and a relative error of about 1e-8.
 
-    If the mean of a `Transformed` base is infinite, these integrals use the distribution winsorized as in
-    `Transformed`.
+    If the mean of a `Transformed` base is infinite, these integrals use the winsorized distribution that
+    `Transformed` describes.
 
     The distribution has a density only if no row has mass at its bounds.
 
@@ -146,7 +145,7 @@ class Supported(Distribution):
         finite, inside = self._finite_part(), self._inside(y)
         if finite is not self:
             return finite._crps(y)
-        # integrals in one tail are small, so that nothing large cancels
+        # Integrals over a tail are small, so their difference has little cancellation.
         low, at, high = (self.base._squared_integrals(x) for x in (self.lower, inside, self.upper))
         if low is None or at is None or high is None:
             return value_crps(self._integrable, y)
@@ -162,14 +161,14 @@ class Supported(Distribution):
 
     @cached_property
     def _integrable(self) -> Supported:
-        """Return the distribution with finite integrals, winsorized as in the moments of `Transformed`."""
+        """Return the distribution, winsorized as in `Transformed` if its mean is infinite."""
         if self._light_tails or not isinstance(self.base, Transformed):
             return self
         endless = ~np.isfinite(level_moments(self)[0])
         lowest, highest = self.base._ppf(np.asarray(WINSOR_LEVEL)), self.base._isf(np.asarray(WINSOR_LEVEL))
         lower = np.where(endless, np.maximum(self.lower, lowest), self.lower)
         upper = np.where(endless, np.minimum(self.upper, highest), self.upper)
-        # bounds beyond the level leave a point mass
+        # If the bounds are beyond the winsorized levels, the result is a point mass.
         return Supported(self.base, lower, np.maximum(upper, np.nextafter(lower, np.inf)))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -177,11 +176,12 @@ class Supported(Distribution):
         if finite is not self:
             return finite.mean(), finite.std()
         leaves = self._leaves()
-        if len(leaves) > 1:  # each component is integrated between its own landmarks
+        if len(leaves) > 1:  # Each component of a mixture is integrated between its own landmarks.
             mixture = Mixture([leaf for _, leaf in leaves], np.column_stack([w for w, _ in leaves]))
             return mixture.mean(), mixture.std()
         part = self._integrable
-        with np.errstate(over="ignore", invalid="ignore"):  # of heavy rows, which follow
+        # Rows with heavy tails may overflow here; they are computed below.
+        with np.errstate(over="ignore", invalid="ignore"):
             mean, std = value_moments(part)
         rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
         if rows.size and self.base.has_density and not (self._light_tails or self.base._integrates_values):
@@ -189,7 +189,7 @@ class Supported(Distribution):
         return mean, std
 
     def _level_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the moments for heavy tails, from the levels inside the bounds and from the two atoms."""
+        """Return the moments of rows with heavy tails as integrals over the levels."""
         low, high = self.base._cdf(self.lower), self.base._sf(self.upper)
         inner = Inside(self.base, low, high)
         center, spread = level_moments(inner)
@@ -198,7 +198,8 @@ class Supported(Distribution):
         mass = np.stack([low, inner.mass, high], axis=1)
         value = np.where(mass > 0, np.stack([self.lower, center, self.upper], axis=1), 0.0)
         mean = np.asarray((mass * value).sum(axis=1))
-        with np.errstate(invalid="ignore"):  # an infinite mean has an infinite standard deviation
+        # If the mean is infinite, the standard deviation is infinite too.
+        with np.errstate(invalid="ignore"):
             deviation = value - mean[:, np.newaxis]
             deviation[:, 1] = np.hypot(spread, deviation[:, 1])
         return mean, np.where(np.isfinite(mean), root_mean_square(mass, deviation), np.inf)
@@ -210,7 +211,7 @@ class Supported(Distribution):
         return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the clipped components of a mixture; without mass beyond the bounds, the components."""
+        """Return the components of a mixture, clipped if they have probability beyond the bounds."""
         leaves = self.base._leaves()
         if self.has_density:
             return leaves
@@ -246,5 +247,5 @@ class Supported(Distribution):
         return Supported(affine(self.base, shift, factor), np.minimum(*ends), np.maximum(*ends))
 
 
-# The base class cannot import its subclass.
+# The base class cannot import its subclass, so the subclass is assigned here.
 Distribution._supported = Supported

@@ -28,7 +28,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
-"""Level at which values are winsorized for the moments, if the mean would otherwise be infinite."""
+"""If the mean is infinite, moments and CRPS are computed after winsorizing at this level."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
@@ -45,27 +45,27 @@ DERIVATIVES: dict[Any, ElementWise] = {
     np.arcsinh: lambda y: 1 / np.sqrt(1 + y * y),
     np.sinh: np.cosh,
 }
-"""Derivatives of numpy functions that are common target transformations."""
+"""Derivatives of numpy functions that are common transformations of targets."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transformed(Distribution):
-    """Distributions of ``func(Y)`` for a strictly monotone, increasing or decreasing, function.
+    """Distributions of ``func(Y)`` for a strictly monotone function, increasing or decreasing.
 
     Parameters
     ----------
     base : Distribution
         Distribution of Y, n rows.
     func : callable
-        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. For a model
-        fitted to ``log(y)``, it is ``np.exp``. The function must be picklable if the distribution is pickled.
+        Elementwise function of an array of shape (n,), strictly monotone over the values of Y. For example,
+        the function is ``np.exp`` for a model that was fitted to ``log(y)``. To pickle the distribution, pass
+        a function that can be pickled.
     inverse_func : callable
-        Inverse of ``func``. It may return NaN for values outside the range of ``func``, where the
-        distribution has no mass.
+        Inverse of ``func``. It may return NaN for values outside the range of ``func``.
     inverse_derivative : callable, default=None
-        Derivative of ``inverse_func``, for the density. If None, numpy functions (log, exp, sqrt, ...) have
-        exact derivatives. The derivatives of other functions are computed from central differences of
-        ``func``, with about ten exact digits.
+        Derivative of ``inverse_func``, for the density. None means the exact derivative for common numpy
+        functions (log, exp, sqrt, ...). For other functions, None means central differences, with about ten
+        exact digits.
 
     Returns
     -------
@@ -74,14 +74,14 @@ class Transformed(Distribution):
 
     Notes
     -----
-    The cdf, the quantiles and the density are computed exactly from the base. Mean, standard deviation and
-    CRPS are integrals of the quantile function, with about 250 evaluations of ``func`` per row. If the base
-    is a mixture, these methods integrate the cdf.
+    The cdf, the quantiles and the density are exact. Mean, standard deviation and CRPS are integrals of the
+    quantile function, with about 250 evaluations of ``func`` per row. If the base is a mixture, they are
+    integrals of the cdf.
 
-    The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of its tail at
-    levels such as 1e-30, which cannot be estimated from data. For such rows, mean, standard deviation and
-    CRPS come from the distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the
-    density are exact.
+    Some transformed distributions have an infinite mean and CRPS, for example the exponential of a Student t
+    variable. The reason is their tail at levels such as 1e-30, which cannot be estimated from data. For such
+    rows, mean, standard deviation and CRPS are computed from the winsorized distribution, whose values are
+    limited to the quantiles at the levels 1e-6 and 1 - 1e-6.
 
     Examples
     --------
@@ -125,13 +125,15 @@ class Transformed(Distribution):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
-        if not (low != high).any():  # for point masses, compare with slightly larger values
+        # For point masses, the function is compared with its value at slightly larger numbers.
+        if not (low != high).any():
             low, high = _apply(func, base.median(), "func"), _beside(func, base.median())
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:
             row = int(np.argmax(low > high))
             raise ValueError(
-                f"`func` must be increasing or decreasing for all rows, but it decreases only at row {row}."
+                "`func` must be increasing in all rows or decreasing in all rows, but it decreases in row "
+                f"{row} and increases in others."
             )
         self._set(
             base=base,
@@ -163,7 +165,7 @@ class Transformed(Distribution):
         return first._rebuild(stack_rows([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return base values at y, and the side of y: 0 inside the support, -1 below and 1 above it."""
+        """Return the base values of y, and -1, 0 or 1 for y below, inside or above the support."""
         with np.errstate(all="ignore"):
             x = np.asarray(self.inverse_func(np.array(y)), dtype=float)
         outside = np.isnan(x)
@@ -174,11 +176,11 @@ class Transformed(Distribution):
 
     @cached_property
     def _quartile_size(self) -> FloatArray:
-        """Sum of the absolute quartiles of the base, cached because quantiles of mixtures need a search."""
+        """Sum of the absolute quartiles of the base."""
         return np.abs(self.base._ppf(np.asarray(0.25))) + np.abs(self.base._ppf(np.asarray(0.75)))
 
     def _closed_side(self, x: FloatArray) -> FloatArray:
-        """Shift base values by the rounding error, so that an atom at y counts as <= y."""
+        """Return base values slightly above x, so that the event Y <= y includes an atom at y."""
         if self.base.has_density:
             return x
         step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + self._quartile_size)
@@ -219,7 +221,8 @@ class Transformed(Distribution):
         x, side = self._back(y)
         with np.errstate(all="ignore"):
             density = self.base._logpdf(x)
-            outside = (side != 0) | (density == -np.inf)  # the slope may be infinite or NaN there
+            # Outside the support, the slope may be infinite or NaN.
+            outside = (side != 0) | (density == -np.inf)
             return np.where(outside, -np.inf, density + np.log(np.abs(self._inverse_slope(y, x))))
 
     def _inverse_slope(self, y: FloatArray, x: FloatArray) -> FloatArray:
@@ -287,8 +290,8 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
         mapped = np.asarray(function(np.array(values)), dtype=float)
     if mapped.shape != values.shape:
         raise ValueError(
-            f"`{name}` must act elementwise, but shape {values.shape} became {mapped.shape}. "
-            "Return an array of the shape of the argument."
+            f"`{name}` must be elementwise and return an array of the shape of its argument, {values.shape}, "
+            f"got {mapped.shape}."
         )
     bad = np.isnan(mapped)
     if bad.any():
@@ -302,7 +305,7 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
 
 
 def _beside(function: ElementWise, x: FloatArray) -> FloatArray:
-    """Return the function slightly above x, or NaN outside its domain."""
+    """Return the value of the function slightly above x, or NaN outside its domain."""
     with np.errstate(all="ignore"):
         return np.asarray(function(x + 1e-6 * np.maximum(np.abs(x), 1e-6)), dtype=float)
 
@@ -310,5 +313,5 @@ def _beside(function: ElementWise, x: FloatArray) -> FloatArray:
 def _known_derivative(function: ElementWise) -> ElementWise | None:
     try:
         return DERIVATIVES.get(function)
-    except TypeError:  # unhashable callables are not numpy functions
+    except TypeError:  # An unhashable callable is not a numpy function.
         return None

@@ -1,4 +1,4 @@
-"""Levels of conformal distributions that need more calibration rows."""
+"""Levels at which the quantiles of conformal distributions are infinite, for lack of calibration rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 LevelKind = Literal["level", "row", "coverage", "set"]
-"""Type of levels: one for all rows, one per row, coverages of intervals, or coverages of sets."""
+"""Kind of levels: one level for all rows, one per row, coverages of intervals, or coverages of sets."""
 
 
 @dataclass(frozen=True)
 class UnreachableLevel:
-    """A level without a finite quantile, and the smallest weight of calibration rows that would give one."""
+    """A level whose quantile is infinite, and the weight of calibration rows for a finite quantile."""
 
     needed: float
     message: str
@@ -32,11 +32,7 @@ def unreachable_level(
     calibration_weight: float,
     test_weight: float,
 ) -> UnreachableLevel | None:
-    """Return the most extreme level without a finite quantile, with the rows that it requires, or None.
-
-    ``requested`` holds the levels or coverages of the user, and ``score_levels`` the corresponding quantile
-    levels of the scores. The weights are the weight of all calibration rows and of the predicted row.
-    """
+    """Return the most extreme level whose quantile is infinite, or None."""
     unreached = ~has_rank(score_levels, calibration_weight, test_weight)
     if not unreached.any():
         return None
@@ -56,13 +52,13 @@ def unreachable_level(
     consequence = "sets contain all classes" if kind == "set" else "bounds are infinite"
     return UnreachableLevel(
         needed,
-        f"{what} needs {rows}, got {calibration_weight:g}: {consequence}. "
+        f"{what} needs {rows}, got {calibration_weight:g}, so {consequence}. "
         "Use a lower coverage, or calibrate on more rows.",
     )
 
 
 def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
-    """Return the level that requires the most calibration rows, or None."""
+    """Return the level that requires the largest weight of calibration rows, or None."""
     present = [level for level in found if level is not None]
     return max(present, key=lambda level: level.needed, default=None)
 

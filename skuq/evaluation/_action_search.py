@@ -1,4 +1,4 @@
-"""Minimization of one function of one number per row."""
+"""Minimization of a function of one number for each row."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 
 GRID = ndtr(np.linspace(-3.3, 3.3, 65))
-"""Levels of the quantiles that are the first candidates."""
+"""Levels of the quantiles at which the function is evaluated first."""
 
 TOLERANCE = 1e-5
-"""Error of a minimum relative to the range of the quantiles, which has at most 91 standard deviations."""
+"""Largest error of a minimum relative to the range of the quantiles (at most 91 standard deviations)."""
 
 MOST_DOUBLINGS = 60
 MOST_STEPS = 200
@@ -22,16 +22,16 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def minimize_rows(function: Callable[[FloatArray], FloatArray], dist: Distribution) -> FloatArray:
-    """Return the minimum of each row, searched between and then beyond the quantiles of the distribution."""
+    """Return the minimum of each row; the search begins at the quantiles of the distribution."""
     quantiles = np.stack([dist._finite_part()._ppf(np.asarray(level)) for level in GRID])
     width = quantiles[-1] - quantiles[0]
-    # the optimum for a point mass may differ from the point
+    # A point mass has no width, but the optimum may differ from its point.
     step = np.where(width > 0, width, 1e-6 * np.maximum(np.abs(quantiles[0]), 1.0))
     candidates = [quantiles[0] - step, *quantiles, quantiles[-1] + step]
     points, values = _extend(function, candidates, [function(point) for point in candidates], step)
     best = np.argmin(values, axis=0)[np.newaxis]
     start, least = (np.take_along_axis(table, best, axis=0)[0] for table in (points, values))
-    # quantiles are equal at an atom, so that neighbors in the table may be the same point
+    # Several quantiles may equal an atom, so the neighbors of a point may be the point itself.
     low = np.where(points < start, points, -np.inf).max(axis=0)
     high = np.where(points > start, points, np.inf).min(axis=0)
     low, high = np.where(np.isinf(low), start, low), np.where(np.isinf(high), start, high)
@@ -45,7 +45,7 @@ def _extend(
     values: list[FloatArray],
     step: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Add points on the side on which the function still falls, at distances that double."""
+    """Add points where the function still decreases; each distance is twice the previous one."""
     for _ in range(MOST_DOUBLINGS):
         below, above = values[0] < values[1], values[-1] < values[-2]
         if not (below | above).any():
@@ -59,16 +59,16 @@ def _extend(
         values = [function(points[0]), *values, function(points[-1])]
     row = int(np.argmax(below | above))
     raise ValueError(
-        "`loss` must have an action of least expected loss, but the expected loss still falls at "
-        f"{points[-1][row] if above[row] else points[0][row]:g} in row {row}. Pass `actions`, the possible "
-        "actions."
+        "`loss` must have an action of minimum expected loss, but the expected loss still decreases at the "
+        f"action {points[-1][row] if above[row] else points[0][row]:g} in row {row}. Pass the possible "
+        "actions as `actions`."
     )
 
 
 def _golden_section(
     function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, tolerance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the minimum between two points of each row, and its value."""
+    """Return the location and the value of the minimum between two points of each row."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(MOST_STEPS):

@@ -1,4 +1,4 @@
-"""Coverage at each row estimated by a classifier, and its error with a standard error."""
+"""Estimate of the coverage at each row by a classifier, and the conditional coverage error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq.metrics._internal import coverage_risk
 
 @dataclass(frozen=True, eq=False)
 class ConditionalCoverageEstimate:
-    """Estimated coverage at each row and its error; made by `conditional_coverage_estimate`.
+    """Estimated coverage at each row and its error; returned by `conditional_coverage_estimate`.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ def conditional_coverage_estimate(
 ) -> ConditionalCoverageEstimate:
     r"""Return the coverage at each row, estimated by a classifier, and the conditional coverage error.
 
-    A classifier learns from X whether an interval contains its target. The classifier is trained on all folds
-    except one and predicts the rows of the remaining fold. The conditional coverage error is the loss of the
-    nominal coverage minus the loss of these predictions. The function also returns the standard error of this
-    error. One part of the error is from rows with too high coverage, the other part is from rows with too low
-    coverage.
+    A classifier predicts from X whether an interval contains its target. Its out-of-fold probabilities are
+    the estimated coverage at each row. The conditional coverage error is the loss of the nominal coverage as
+    a constant prediction, minus the loss of these probabilities. The function also returns the standard error
+    of this error. The error is the sum of two parts: one from rows with too high coverage, and one from rows
+    with too low coverage.
 
     Parameters
     ----------
@@ -78,22 +78,23 @@ def conditional_coverage_estimate(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features of each row on which the coverage may depend. They need not be features of the model.
-        NaN is allowed if the classifier allows it.
+        Numeric features on which the coverage may depend. They may differ from the features of the model. NaN
+        is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
         in the same fold.
     coverage : float, default=0.9
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        Classifier with ``predict_proba``, which is cloned for each fold. None means a
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
+        Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
+        coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int for reproducible output across calls.
 
@@ -119,8 +120,8 @@ def conditional_coverage_estimate(
 
     Notes
     -----
-    With :math:`Z_i = 1\{l_i \le y_i \le u_i\}`, the nominal coverage c and the out-of-fold prediction h of
-    the classifier, the excess risk of the target coverage (ERT) [1]_ is
+    Let :math:`Z_i = 1\{l_i \le y_i \le u_i\}`, let c be the nominal coverage, and let h be the out-of-fold
+    prediction of the classifier. The excess risk of the target coverage (ERT) [1]_ is
 
     .. math::
 
@@ -130,10 +131,10 @@ def conditional_coverage_estimate(
     If h is the true conditional coverage p, the two errors estimate the means of :math:`(p - c)^2` and
     :math:`|p - c|`. For any other h, the errors are smaller in expectation. ``over_coverage`` is the error
     with :math:`\max(h, c)` instead of h, and ``under_coverage`` is the error with :math:`\min(h, c)`. The
-    standard error is computed from the n terms of the sum, without the variation between different choices of
-    folds. If the intervals contain all training targets of a fold, h is 1; if the intervals contain none of
-    them, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for all folds with 2000 rows and
-    one feature.
+    standard error is computed from the n terms of the sum. It does not include the variation between random
+    choices of the folds. If the intervals contain all training targets of a fold, h is 1. If they contain no
+    training target, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for all folds with
+    2000 rows and one feature.
 
     References
     ----------
@@ -187,7 +188,7 @@ def standard_error(values: FloatArray, weight: FloatArray | None, n: float) -> f
 
 
 def _of_all_rows(values: FloatArray, sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    """Return the values of the rows with positive weight among n rows, NaN for other rows."""
+    """Return the values as an array of all n rows, with NaN in rows of weight 0."""
     weight = check_sample_weight(sample_weight, n)
     if weight is None:
         return values

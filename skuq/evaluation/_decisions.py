@@ -39,9 +39,9 @@ def expected_loss(
 ) -> FloatArray:
     r"""Return the expected loss of an action in each row, without observed targets.
 
-    The smaller the better. The function answers two questions. Before the outcome is known, the function
-    gives the expected cost of a decision. In production, the function estimates the error of a model before
-    the labels arrive. The estimate is valid only if the distribution is right (see Notes).
+    The smaller the better. The function has two uses. It computes the expected cost of a decision before the
+    outcome is known. It also estimates the error of a deployed model before the targets are observed. The
+    estimate is valid only if the predicted distributions are correct (see Notes).
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def expected_loss(
 
         - "absolute": ``|y - a|``.
         - "squared": ``(y - a) ** 2``.
-        - "pinball": ``(y - a) * (level - (y < a))``. If each missing unit costs u and each surplus unit costs
-          o, the level is ``u / (u + o)``. The cost is then ``u + o`` times the loss.
+        - "pinball": ``(y - a) * (level - (y < a))``. For a cost u of each missing unit and a cost o of each
+          surplus unit, use the level ``u / (u + o)``. The cost is then ``u + o`` times the loss.
         - "interval": interval score of the bounds ``a[:, 0]`` and ``a[:, 1]``, as in
           `skuq.metrics.interval_score_loss`.
-        - "crps": CRPS of the forecast, which has no action.
-        - a function ``loss(action, y)`` of two arrays of shape (n,), one entry per row of `dist`, that
-          returns an array of shape (n,). The function is called with many outcomes of each row.
+        - "crps": CRPS of the forecast. This loss has no action.
+        - a function ``loss(action, y)`` that takes and returns arrays of shape (n,), with one entry per row
+          of `dist`. The function is called many times, with different outcomes y of each row.
     action : float or array-like of shape (n,) or (n, 2), default=None
         Action in each row, such as the model's point prediction, or the bounds of intervals. None means the
         result of `optimal_action`.
@@ -67,8 +67,8 @@ def expected_loss(
     coverage : float, default=None
         Nominal coverage of the interval loss, strictly between 0 and 1. None means 0.9. Only for "interval".
     breaks : array-like of shape (k,), default=None
-        Outcomes at which a function has a kink or jump, such as a threshold. A kink or jump at the action
-        need not be listed. Only for functions.
+        Outcomes y at which a loss function has a kink or a jump, such as a threshold. A kink or jump at ``y =
+        action`` need not be listed. Only for functions.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def expected_loss(
     Raises
     ------
     ValueError
-        If an argument does not belong to the loss, or if a function returns NaN or an array of another shape.
+        If an argument does not apply to the loss, or if a function returns NaN or an array of another shape.
 
     See Also
     --------
@@ -103,12 +103,12 @@ def expected_loss(
     few percent of the jump.
 
     **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
-    X are right. The estimate fails in two cases, which cannot be detected without labels:
+    X are correct. The estimate fails in two cases, which cannot be detected without labels:
 
     - *Concept drift*: the distribution of the targets given X changes. The forecast stays the same, so the
       estimate stays the same.
-    - *Calibration only on average*: the model is calibrated on the training rows, but not for each X. If the
-      distribution of X shifts, the error may change in a way that the estimate does not show.
+    - *Calibration only on average*: the model is calibrated on average over the training rows, but not for
+      each X. If the distribution of X shifts, the error may change although the estimate does not.
 
     Report the estimate together with `~skuq.monitoring.calibration_drift` on the rows that have labels.
 
@@ -131,9 +131,10 @@ def expected_loss(
     >>> (3 + 1) * expected_loss(sales, "pinball", action=100.0, level=0.75).round(3)
     array([31.916])
 
-    Monitoring: the absolute error of the predicted mean, estimated without labels and observed. The noise is
-    ``exp(x / 2)``. The first model is right for each x. The second model is calibrated only on average: it
-    adds the residuals of the training rows. The columns are the two estimates and the observed error:
+    Monitoring: estimates of the absolute error of the predicted mean, and the observed error. The noise has
+    the standard deviation ``exp(x / 2)``. The first model is correct for each x. The second model is
+    calibrated only on average: it adds the residuals of the training rows. The columns are the two estimates
+    and the observed error:
 
     >>> import numpy as np
     >>> from skuq.distributions import SharedEmpirical
@@ -182,8 +183,8 @@ def optimal_action(
     """Return the action with the smallest expected loss in each row.
 
     The function turns a forecast into a decision, such as the stock of a shop or the strength that a producer
-    guarantees. Compare two forecasts by the *observed* cost of their actions, because the expected cost is
-    below the observed cost if a forecast is too sharp.
+    guarantees. To compare two forecasts, use the *observed* costs of their actions. The expected cost under a
+    forecast is too low if the forecast is too sharp.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def optimal_action(
     Raises
     ------
     ValueError
-        If an argument does not belong to the loss, or if the expected loss of a function has no minimum.
+        If an argument does not apply to the loss, or if the expected loss of a function has no minimum.
 
     See Also
     --------
@@ -242,7 +243,8 @@ def optimal_action(
     >>> optimal_action(sales, "pinball", level=0.75, actions=np.arange(0, 200, 25))
     array([125.,  50.])
 
-    A missed sale costs 3, an unsold unit 1, and each unsold unit above 10 units another 2 for storage:
+    A missed sale costs 3, and an unsold unit costs 1. If more than 10 units are unsold, each further unit
+    costs another 2 for storage:
 
     >>> def cost(order, sold):
     ...     unsold = np.maximum(order - sold, 0.0)
@@ -254,7 +256,9 @@ def optimal_action(
     _check_loss(loss)
     _check_options(loss, level=level, coverage=coverage, breaks=breaks)
     if loss == "crps":
-        raise ValueError("`loss` must have an action, got 'crps', the score of the whole distribution.")
+        raise ValueError(
+            "`loss` must depend on an action, got 'crps', which is a score of the whole distribution."
+        )
     if actions is not None:
         return _best_of(actions, forecast, loss, level=level, breaks=breaks)
     if loss == "interval":
@@ -323,7 +327,7 @@ def _expected_pinball(dist: Distribution, action: FloatArray, level: FloatArray)
 
 
 def _expected_interval_score(dist: Distribution, bounds: FloatArray, coverage: float | None) -> FloatArray:
-    """Return the scaled sum of the pinball losses of both bounds, which is the interval score."""
+    """Return the expected interval score, a scaled sum of the pinball losses of both bounds."""
     tail = (1.0 - _check_nominal(coverage)) / 2.0
     infinite = np.isinf(bounds).any(axis=1)
     lower, upper = np.where(infinite, 0.0, bounds.T)
@@ -346,7 +350,7 @@ def _check_loss(loss: Any) -> None:
 
 
 def _check_options(loss: Any, **options: Any) -> None:
-    """Raise if an option is given that the loss does not use, or if a required level is missing."""
+    """Raise an error for an option that the loss does not use, or for a missing level."""
     users = {"level": loss == "pinball", "coverage": loss == "interval", "breaks": callable(loss)}
     owners = {"level": "'pinball'", "coverage": "'interval'", "breaks": "a function"}
     for name, value in options.items():
@@ -354,8 +358,8 @@ def _check_options(loss: Any, **options: Any) -> None:
             raise ValueError(f"`{name}` must be None unless the loss is {owners[name]}, got {value!r}.")
     if loss == "pinball" and options["level"] is None:
         raise ValueError(
-            "`level` must be given for the loss 'pinball', got None. With costs u of too little and o of too "
-            "much, pass level=u / (u + o)."
+            "`level` must be given for the loss 'pinball', got None. For a cost u of each missing unit and "
+            "a cost o of each surplus unit, pass level=u / (u + o)."
         )
 
 

@@ -27,12 +27,12 @@ def relative_economic_value(
     ratios: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    r"""Return the value of a forecast for decisions to act against an event, by the ratio of cost to loss.
+    r"""Return the relative economic value of a forecast for decisions about protection against an event.
 
-    The larger the better, maximum is one. A user decides whether to act before the outcome is known. Acting
+    The larger the better, maximum is one. Before the outcome is known, a user decides whether to act, which
     has a cost. If the user does not act and the event happens, there is a loss. The user acts if the
-    predicted probability of the event is at least the ratio of cost to loss. The value is 0 for a user who
-    knows only the frequency of the event, and 1 for a user who knows the outcomes.
+    predicted probability of the event is at least the ratio of cost to loss. The value is 0 for decisions
+    based only on the frequency of the event, and 1 for decisions based on the outcomes.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def relative_economic_value(
     threshold : float
         Threshold of the event, in the units of y.
     event : {"above", "below"}, default="above"
-        Whether the event is a target above the threshold ("above"), or a target of at most the threshold
-        ("below").
+        "above": the event is a target above the threshold. "below": the event is a target of at most the
+        threshold.
     ratios : float or array-like of shape (k,), default=None
         Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
         0.01, 0.02, ..., 0.99.
@@ -59,7 +59,7 @@ def relative_economic_value(
         - `value`: relative economic value, at most 1. If the value is negative, decisions based on the
           forecast are more expensive than decisions based on the frequency of the event.
         - `expense`: observed expense of decisions based on the forecast.
-        - `frequency_expense`: observed expense of always or never acting, whichever is smaller.
+        - `frequency_expense`: smaller expense of two strategies: to act in all rows, or to act in no row.
         - `perfect_expense`: expense of acting in exactly the rows with an event.
         - `acting`: share of rows with an action.
 
@@ -79,10 +79,10 @@ def relative_economic_value(
 
     .. math:: V(a) = \frac{\min(a, c) - E(a)}{\min(a, c) - a c}
 
-    The user acts if the predicted probability is at least a, not at least 1/2. With a forecast that is not
-    calibrated, the user acts too often or too rarely, so the value may be negative for some ratios. The value
-    is largest near a = c. The reference knows the frequency of the event in these rows, so the value is
-    slightly too low for few rows. To compare two forecasts, use the `expense` at the ratio of the user.
+    If the forecast is not calibrated, the user acts too often or too rarely, so the value may be negative for
+    some ratios. The value is largest near a = c. The frequency c is computed from the evaluated rows, so the
+    value is slightly too low for few rows. To compare two forecasts, use the `expense` at the ratio of the
+    user.
 
     References
     ----------
@@ -114,7 +114,7 @@ def relative_economic_value(
     frequency = float(np.average(happens, weights=weight))
     if not happens.any() or happens.all():
         raise ValueError(
-            f"`y_true` must have events and other outcomes, got {int(happens.sum())} events {event} "
+            f"`y_true` must have rows with and without the event, got {int(happens.sum())} targets {event} "
             f"{limit:g} in {len(y)} rows. Choose another threshold."
         )
     acts = [reaches(probability, each) for each in ratio]

@@ -174,5 +174,5 @@ def _properties(
     return {
         "variogram_score": variogram_score_loss(y, dist, sample_weight=weight, scale="std"),
         **reliability,
-        "box_coverage": weighted_mean(inside.astype(np.float64), weight),
+        "box_coverage": weighted_mean(np.asarray(inside, dtype=np.float64), weight),
     }

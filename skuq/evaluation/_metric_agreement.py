@@ -26,12 +26,12 @@ from skuq.metrics._internal import find_spec
 DIRECTIONS = ("lower", "higher")
 
 Direction = str | float
-"""Better direction of a metric, or its target."""
+"""Better direction of a metric, or the best value of the metric."""
 
 
 @dataclass(frozen=True, eq=False)
 class MetricAgreement:
-    """Rank correlations between metrics; made by `metric_agreement`.
+    """Rank correlations between metrics; returned by `metric_agreement`.
 
     Parameters
     ----------
@@ -74,27 +74,27 @@ def metric_agreement(
     n_permutations: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> MetricAgreement:
-    r"""Return rank correlations between metrics, which show whether metrics rank models or data sets alike.
+    r"""Return rank correlations between metrics, to compare how the metrics rank models or data sets.
 
-    The result has Kendall's tau for each pair of metrics, with a permutation test. Every metric is oriented
-    such that larger ranks are better. A tau of 1 means the same order from worst to best, and a tau of -1
-    means the opposite order.
+    The result has Kendall's tau for each pair of metrics, with a permutation test. Models are ranked from
+    worst to best by each metric. A tau of 1 means that two metrics give the same order, and a tau of -1 means
+    that they give opposite orders.
 
     Parameters
     ----------
     reports : DataFrame of shape (n_reports, n_metrics), or results of `uncertainty_report`
-        Values of the metrics, with one row per model or data set and one column per metric. A report of
-        several models and a mapping from names to reports of one model are also accepted. At least 3 rows and
-        2 metrics are required. Values may be infinite, but not NaN. No metric may have the same value in all
-        rows.
+        Values of the metrics, with one row per model or data set and one column per metric. Or one report of
+        several models, or a mapping from names to reports of one model each. At least 3 rows and 2 metrics
+        are required. Values may be infinite, but not NaN. Each metric must have at least two different
+        values.
     directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
-        Better direction of the metrics. A number is a target, such as the nominal coverage of PICP: values
-        closer to the target are better. A string applies to all metrics. A mapping may leave out metrics
-        whose direction is known from the report, or from a column name that is an abbreviation of a metric of
-        skuq, such as "crps".
+        Better direction of the metrics. A string applies to all metrics. A mapping has a direction or a
+        number for each metric. A number is the best value of the metric, such as the nominal coverage for
+        PICP. A mapping may omit metrics whose direction is known, either from a report or because the column
+        name is an abbreviation of a metric of skuq, such as "crps".
     n_permutations : int, default=1000
-        Number of random permutations. If the number of possible permutations is not larger, all possible
-        permutations are evaluated.
+        Number of random permutations. If there are at most this many possible permutations, all of them are
+        evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 
@@ -106,8 +106,8 @@ def metric_agreement(
     Raises
     ------
     ValueError
-        If there are too few reports or metrics, if a metric is constant or has NaN, if reports have different
-        targets of a metric, or if the direction of a metric is unknown.
+        If there are too few reports or metrics, if a metric is constant or has NaN, if a metric has different
+        optima in several reports, or if the direction of a metric is unknown.
     TypeError
         If `reports` is neither a DataFrame nor reports, or has values that are not numbers.
 
@@ -180,7 +180,8 @@ def metric_agreement(
             f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. Its tau "
             "is undefined. Leave the metric out."
         )
-    exact = math.factorial(min(len(table), 20)) <= n_permutations  # 20! exceeds any number of permutations
+    # 20! is larger than any number of permutations that can be evaluated.
+    exact = math.factorial(min(len(table), 20)) <= n_permutations
     orders = _all_orders(len(table)) if exact else _random_orders(len(table), n_permutations, rng)
     tau, p_value, n_orders = _test(ranks, orders, exact)
     names = table.columns
@@ -194,10 +195,10 @@ def metric_agreement(
 
 
 def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
-    """Return one row per report and one column per metric, and the directions that the reports state."""
+    """Return the table of reports and metrics, and the directions from the reports."""
     if isinstance(reports, UncertaintyReport):
         if reports.index.nlevels == 1:
-            raise ValueError("`reports` must have several models, got a report of one.")
+            raise ValueError("`reports` must contain several models, got a report of one model.")
         parts = {name: reports.xs(name, level="model") for name in reports.index.unique("model")}
         return _as_table(parts)
     if isinstance(reports, Mapping):
@@ -219,13 +220,13 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
 
 
 def _stated_directions(rows: pd.DataFrame) -> dict[Any, Direction | None]:
-    """Return the direction or the target of each metric, or None for neither."""
+    """Return the direction or the best value of each metric, or None if both are unknown."""
     known: dict[Any, Direction | None] = {}
     for name, stated in rows.groupby(level=0, sort=False):
         targets = stated["optimum"][stated["direction"] == ""].dropna().unique()
         if len(targets) > 1:
             raise ValueError(
-                f"`reports` must have the same target of {name!r}, got {', '.join(map(str, targets))}. "
+                f"`reports` must have the same optimum of {name!r}, got {', '.join(map(str, targets))}. "
                 "Compute all reports with the same coverage."
             )
         known[name] = stated["direction"].iloc[0] or (float(targets[0]) if len(targets) else None)
@@ -259,7 +260,7 @@ def _check_values(table: pd.DataFrame) -> FloatArray:
 
 
 def _directions(names: list[Any], known: Mapping[Any, Direction], directions: Any) -> list[Direction]:
-    """Return a direction or a target for each metric."""
+    """Return the direction or the best value of each metric."""
     given = dict.fromkeys(names, directions) if isinstance(directions, str) else directions
     given = check_mapping(given, "directions")
     if unknown := [name for name in given if name not in names]:
@@ -281,13 +282,14 @@ def _directions(names: list[Any], known: Mapping[Any, Direction], directions: An
 
 
 def _ranks(values: FloatArray, direction: Direction) -> IntArray:
-    """Return ranks from 0, the larger the better; values that differ only by rounding share a rank."""
+    """Return the ranks of the values from 0, the worst; values that differ only by rounding are tied."""
     target = 0.0 if isinstance(direction, str) else float(direction)
     goodness = values if direction == "higher" else -values if direction == "lower" else -abs(values - target)
     order = np.argsort(goodness, kind="stable")
     rising = goodness[order]
     size = np.minimum(np.abs(rising[:-1]), np.abs(rising[1:])) + abs(target)
-    with np.errstate(invalid="ignore"):  # the difference of two infinite values is NaN, which is a tie
+    # The difference of two infinite values is NaN, and these values are tied.
+    with np.errstate(invalid="ignore"):
         steps = last_of_ties(rising, size)[:-1]
     ranks = np.zeros(values.size, dtype=np.intp)
     ranks[order[1:]] = np.cumsum(steps)
@@ -303,23 +305,23 @@ def _random_orders(n: int, n_permutations: int, rng: np.random.RandomState) -> I
 
 
 def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[FloatArray, FloatArray, int]:
-    """Return tau, the p-values and the number of orders, for ranks of shape (n_metrics, n_reports)."""
+    """Return tau, the p-values and the number of permutations, for ranks of shape (n_metrics, n_reports)."""
     first, second = np.triu_indices(ranks.shape[1], k=1)
 
     def signs(ranks: IntArray) -> FloatArray:
         return np.asarray(np.sign(ranks[:, first] - ranks[:, second]), dtype=np.float64)
 
     own = signs(ranks)
-    concordance = own @ own.T  # whole numbers, so comparisons are exact
+    concordance = own @ own.T  # All entries are whole numbers, so comparisons are exact.
     untied = np.diag(concordance)
     extreme, n_orders = np.zeros_like(concordance), 0
     for order in orders:
         extreme += np.abs(own @ signs(ranks[:, order]).T) >= np.abs(concordance)
         n_orders += 1
     p_value = extreme / n_orders if exact else (1 + extreme) / (1 + n_orders)
-    # a pair of metrics has two random p-values, one for each permuted metric; both halves of the matrix get
-    # the first
+    # The p-value of a pair depends slightly on which metric is permuted. Both halves of the matrix get the
+    # values of the upper half.
     upper = np.triu(p_value)
-    # one root of the product instead of two roots, so that tau of equal orders is exactly 1
+    # One root of the product, instead of a product of roots, makes the tau of equal orders exactly 1.
     tau = concordance / np.sqrt(np.outer(untied, untied))
     return tau, upper + np.triu(p_value, 1).T, n_orders

@@ -1,7 +1,8 @@
 """Evaluation of one metric for many sets of weights of the same rows, in bounded memory.
 
-Weights are repetitions of rows. A bootstrap sample, a left-out block and a swap of models are therefore sets
-of weights, and every metric can be resampled. Functions of means per row need only a matrix product.
+A weight is a number of repetitions of a row. Bootstrap samples, samples without some of the rows, and
+permutations of two models can all be expressed as weights. If a metric is a function of means over rows, all
+its values are computed by one matrix product.
 """
 
 from __future__ import annotations
@@ -43,26 +44,26 @@ from skuq.metrics._internal import (
 )
 
 BLOCK = 2**21
-"""Size of a matrix of resampled weights, 16 MB."""
+"""Largest number of entries in a matrix of weights (16 MB)."""
 
 MOST_UNITS = 50_000
-"""Rows up to which single rows are drawn, and the number of groups that are drawn from more rows.
+"""If there are at most this many rows, single rows are drawn. Otherwise, random groups of rows are drawn.
 
-The variance of the resamples has a relative error of about sqrt(2 / number of groups), less than 1 %. The
-variance of 1000 resamples has a relative error of 4 %.
+The groups cause a relative error of the variance of about sqrt(2 / number of groups), which is below 1 %. For
+comparison, 1000 resamples cause a relative error of 4 %.
 """
 
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
-"""Numbers of blocks that are left out in turn to estimate an acceleration, for few and for many rows."""
+"""Numbers of blocks of rows that are omitted in turn to estimate an acceleration."""
 
 MOST_SIMULATED = 1e8
-"""Largest number of targets of one simulation, which holds several arrays of this length."""
+"""Largest number of targets in a simulation, because each simulation needs several arrays of this length."""
 
 
 class Rows:
     """Targets and weights of the rows with positive weight, and the number of repetitions."""
 
-    y: Any  # numbers, or class codes
+    y: Any  # Numbers, or codes of classes.
 
     def __init__(self, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
         y = check_target(y_true)
@@ -80,7 +81,7 @@ class Rows:
         return len(self.y)
 
     def take(self, pick: IntArray) -> Rows:
-        """Return the rows of an index."""
+        """Return the selected rows."""
         taken = copy.copy(self)
         taken.keep = pick if self.keep is None else self.keep[pick]
         taken.y = self.y[pick]
@@ -110,7 +111,7 @@ class Rows:
 
 
 class RowsOfClasses(Rows):
-    """Rows with classes as targets, coded by their columns in the forecasts, or -1."""
+    """Rows whose targets are classes; a code is the column of the class in the forecasts, or -1."""
 
     def __init__(
         self, y_true: ArrayLike, labels: ArrayLike | None, n_classes: int, sample_weight: ArrayLike | None
@@ -125,10 +126,7 @@ class RowsOfClasses(Rows):
 
 
 class Evaluation:
-    """Metric of one forecast for any weights of its rows.
-
-    If an option is a forecast of all rows, such as a reference, `picked_options` selects these rows.
-    """
+    """Metric of one forecast for any weights of its rows."""
 
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
@@ -138,7 +136,7 @@ class Evaluation:
 
     @cached_property
     def columns(self) -> Any:
-        """Values per row of shape (n, c), dense or sparse, whose means determine the metric, or None."""
+        """Values per row from whose means the metric is computed, shape (n, c), or None."""
         if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
             return None
         values = self.metric.fast.rows(self.rows.y, self.forecast, **self.options)
@@ -162,19 +160,16 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each of c cells if the columns are indicators of cells, otherwise None.
-
-        The counts of a resample are then multinomial, without a draw of rows.
-        """
+        """Share of the rows in each cell if each row belongs to one cell, otherwise None."""
         columns, weight = self.columns, self.rows.repetitions
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
         share = np.asarray(weight @ columns)
-        # Shares must add up to 1, but the sum of weights may be rounded down in another order of summation.
+        # The division makes the shares add up to 1, even after rounding.
         return np.asarray(share / share.sum())
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
-        """Return the metric as a function of b sets of weights of rows or groups of rows."""
+        """Return the metric as a function of the weights of drawn rows or groups of rows, shape (b, n)."""
         columns, size = self.columns, np.ones(len(self.rows))
         if group is not None:
             columns, size = group_sums(columns, group), np.bincount(group).astype(np.float64)
@@ -188,17 +183,12 @@ class Evaluation:
     ) -> float:
         compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
         options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
-        if isinstance(self.rows, RowsOfClasses):  # the targets are class codes
+        if isinstance(self.rows, RowsOfClasses):  # The targets are codes of classes.
             options = {**options, "labels": np.arange(self.rows.labels.size)}
         return float(compute(y, forecast, sample_weight=weight, **options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
-        """Return the acceleration constant of the BCa interval, from values with rows left out.
-
-        If means of few columns determine the metric, every repetition of a row is left out in turn. Otherwise
-        at most 200 random blocks of rows are left out. A metric that draws random numbers has an acceleration
-        of 0, because chance would dominate these values.
-        """
+        """Return the acceleration constant of the BCa interval, from values without some of the rows."""
         weight, n = self.rows.repetitions, len(self.rows)
         if isinstance(self.metric, MetricSpec) and self.metric.random:
             return 0.0
@@ -227,11 +217,11 @@ def evaluations(
     forecasts: list[Any],
     rng: np.random.RandomState,
 ) -> list[Evaluation]:
-    """Return the metric of each forecast; a metric with random draws uses the same seed for all."""
+    """Return the metric of each forecast; random metrics have the same seed for all forecasts."""
     if isinstance(metric, MetricScorer):
         raise TypeError(
-            f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, "
-            "and its bound arguments as `options`."
+            f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, as "
+            "`metric`, and its options as `options`."
         )
     definition = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
     settings = check_mapping(options, "options")
@@ -239,13 +229,13 @@ def evaluations(
         check_options(definition, settings)
         if definition.needs_X:
             raise ValueError(
-                "`metric` must depend on targets and forecasts alone, because rows are resampled, got "
-                f"{definition.abbreviation!r}, which needs X. Call `{definition.function.__name__}` itself."
+                "`metric` must not need X, because only targets and forecasts are resampled, got "
+                f"{definition.abbreviation!r}. Call `{definition.function.__name__}` directly."
             )
         if definition.of_classes:
             raise ValueError(
-                f"`metric` must be a metric of distributions or intervals, got {definition.abbreviation!r}, "
-                "a classification metric. `uncertainty_report` resamples it."
+                "`metric` must be a metric of distributions or intervals, got the classification metric "
+                f"{definition.abbreviation!r}. For its bootstrap interval, use `uncertainty_report`."
             )
         if definition.of_targets:
             raise ValueError(
@@ -253,7 +243,7 @@ def evaluations(
                 "distributions. Compute it for each fold, or resample a metric of `y_pred.linear(w)` or of "
                 "`y_pred.marginal(...)`."
             )
-        if definition.random:  # one seed for the value, all resamples and all models
+        if definition.random:  # The value, all resamples and all models use the same seed.
             settings["random_state"] = seed_of(settings, rng)
     elif not callable(definition):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
@@ -272,20 +262,20 @@ def seed_of(options: Mapping[str, Any], rng: np.random.RandomState) -> int:
 def _check_takes_weights(metric: Any) -> None:
     try:
         parameters = inspect.signature(metric).parameters.values()
-    except ValueError:  # some compiled callables have no signature
+    except ValueError:  # Some compiled callables have no signature.
         return
     named = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
     if "sample_weight" not in named and not any(each.kind is each.VAR_KEYWORD for each in parameters):
         name = getattr(metric, "__name__", repr(metric))
         raise TypeError(
-            f"`metric` must take the keyword `sample_weight`, because rows are resampled by weights, but "
-            f"{name} does not. Define it as `metric(y_true, y_pred, *, sample_weight=None)`, with weights as "
-            "numbers of repetitions."
+            "`metric` must have the argument `sample_weight`, because resampling changes the weights of the "
+            f"rows, but {name} does not have it. Define the metric as `metric(y_true, y_pred, *, "
+            "sample_weight=None)`. Each weight is a number of repetitions."
         )
 
 
 def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:
-    """Return the options with the picked rows of each forecast of n rows, such as a reference."""
+    """Return the options, in which each forecast of n rows is replaced by its selected rows."""
     options = dict(options)
     for name, value in options.items():
         dist = as_distribution(value) if name == "reference" and _is_forecast(value) else value
@@ -299,10 +289,7 @@ def _is_forecast(value: Any) -> bool:
 
 
 def random_groups(rows: Rows, rng: np.random.RandomState) -> IntArray | None:
-    """Return the group of each row if there are too many rows to draw single rows, otherwise None.
-
-    Weighted rows are always drawn one by one, because groups of them would differ in size.
-    """
+    """Return the group of each row if groups of rows are drawn, otherwise None."""
     n = len(rows)
     if n <= MOST_UNITS or rows.weight is not None:
         return None
@@ -313,7 +300,7 @@ def random_groups(rows: Rows, rng: np.random.RandomState) -> IntArray | None:
 def bootstrap_weights(
     rows: Rows, n_resamples: int, rng: np.random.RandomState, group: IntArray | None = None
 ) -> Iterator[FloatArray]:
-    """Yield the number of draws of each row or group, in blocks of shape (b, n)."""
+    """Yield the number of times that each row or group is drawn, in blocks of shape (b, n)."""
     n = len(rows) if group is None else int(group.max()) + 1
     draws = max(round(rows.total), 1)
     generator = fast_generator(rng)
@@ -334,11 +321,7 @@ def bootstrap(
     rng: np.random.RandomState,
     on_resamples: Callable[[int], None] | None = None,
 ) -> list[FloatArray]:
-    """Return the metrics of bootstrap resamples, each of shape (n_resamples,).
-
-    Metrics of cells have separate resamples; all other metrics share their resamples. ``on_resamples`` is
-    called with the number of new resamples.
-    """
+    """Return the metrics of bootstrap resamples, each of shape (n_resamples,)."""
     drawn = [evaluation for evaluation in evaluations if evaluation.cells is None]
     of_drawn: Iterator[FloatArray] = iter([])
     if drawn:
@@ -397,24 +380,21 @@ def values_of_weights(
 
 
 class RowWeights:
-    """Weights of rows from weights of drawn rows or groups; ``index`` is the group of each row or None."""
+    """Conversion of weights of groups to weights of rows; ``index`` is the group of each row or None."""
 
     def __init__(self, index: IntArray | None) -> None:
-        # One array for all weights, because allocating a large array takes longer than filling it.
+        # All weights use one array, because the allocation of a large array takes longer than its assignment.
         self._index, self._weights = index, None if index is None else np.empty(index.size)
 
     def of(self, weight: FloatArray) -> FloatArray:
-        """Return the weight of each row in an array that the next call overwrites."""
+        """Return the weight of each row; the next call overwrites the array."""
         if self._index is None:
             return weight
         return np.take(weight, self._index, out=self._weights, mode="clip")
 
 
 def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
-    """Yield the number of swapped repetitions of each row, with probability 1/2 each, shape (b, n).
-
-    The fractional part of a weight is swapped as one repetition.
-    """
+    """Yield the number of swapped repetitions of each row, with probability 1/2 each, shape (b, n)."""
     n, weight = len(rows), rows.weight
     generator = fast_generator(rng)
     whole = None if weight is None else np.floor(weight + 1e-9).astype(np.int64)
@@ -432,14 +412,14 @@ def fast_generator(rng: np.random.RandomState) -> np.random.Generator:
 
 
 def block_sizes(total: int, n: int) -> Iterator[int]:
-    """Yield block sizes of resamples that keep the weights of a block below `BLOCK` numbers."""
+    """Yield numbers of resamples per block, so that the weights of a block have at most `BLOCK` entries."""
     largest = max(BLOCK // max(n, 1), 1)
     for start in range(0, total, largest):
         yield min(largest, total - start)
 
 
 def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
-    """Return sum u^3 / (6 (sum u^2)^1.5); u is the mean of the values minus each value without a block."""
+    """Return the acceleration from the values of the metric without each row or block."""
     if not np.isfinite(values).all():
         return 0.0
     influence = (weight @ values) / weight.sum() - values
@@ -463,12 +443,13 @@ def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
 def repeated_rows(
     rows: Rows, n_simulations: int, rng: np.random.RandomState, name: str
 ) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition, drawn for fractional weights; None for all rows in order."""
+    """Yield the row of each repetition for each simulation, or None if every row occurs once."""
     weight = rows.weight
     if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
         raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because simulations draw one "
-            f"target per repetition, got {rows.total:g}. Pass {name}=0, or divide the weights."
+            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because each simulation draws "
+            f"one target per repetition, got {rows.total:g}. Pass {name}=0, or divide the weights by a "
+            "constant."
         )
     if weight is None or not n_simulations:
         yield from itertools.repeat(None, n_simulations)

@@ -1,4 +1,4 @@
-"""Scores of a model on rows that are shifted away from its training rows."""
+"""Scores of a model on test rows whose distribution is shifted."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ Transform = Callable[[Any, float, int], Any]
 
 @dataclass(frozen=True, eq=False)
 class Tilt:
-    """Covariate shift by weights that grow exponentially along a direction of the features.
+    """Covariate shift by weights that increase exponentially along a direction of the features.
 
-    The shift makes rows with large values along the direction more frequent. The distribution of the targets
-    given the features stays the same. Row i has the weight ``exp(severity * z_i)``, where z is a column or a
-    weighted sum of columns. The weight is proportional to the density ratio of shifted and unshifted rows.
-    Rows are weighted and not resampled.
+    Row i has the weight ``exp(severity * z_i)``, where z is a column or a weighted sum of columns. The
+    weights simulate a distribution in which rows with large z are more frequent. The distribution of the
+    targets given the features does not change. The weight of a row is proportional to the ratio of its
+    densities after and before the shift.
 
     Parameters
     ----------
     direction : int, str or array-like of shape (n_features,)
         Position or name of the column z, or one coefficient per column if z is a weighted sum. If z is normal
-        with variance 1, the shift increases the mean of z by `severity`. Standardize z if its variance is not
-        1, or divide the severities by its standard deviation.
+        with variance 1, the shift increases the mean of z by `severity`. If z has another variance,
+        standardize z, or divide the severities by the standard deviation of z.
 
     See Also
     --------
-    shift_curve : Scores the rows with these weights.
-    skuq.regressors.ConformalRegressor : Its ``density_ratio`` corrects a known shift.
+    shift_curve : Scores of a model on rows with these weights.
+    skuq.regressors.ConformalRegressor : Intervals that correct a known shift by ``density_ratio``.
 
     References
     ----------
@@ -96,7 +96,7 @@ class Tilt:
         if len(table.shape) != 2:
             raise ValueError(f"`X` must have shape (n, n_features), got {table.shape}.")
         exponent = check_number(severity, "severity") * self._position(table)
-        weight = np.exp(exponent - exponent.max())  # the largest weight is 1, so no weight overflows
+        weight = np.exp(exponent - exponent.max())  # The largest weight is 1, so no weight overflows.
         return np.asarray(weight * (weight.size / weight.sum()))
 
     def _position(self, X: Any) -> FloatArray:
@@ -110,7 +110,7 @@ class Tilt:
             column = check_integer(self.direction, "direction", minimum=0)
             if column >= X.shape[1]:
                 raise ValueError(f"`direction` must be one of the {X.shape[1]} columns of X, got {column}.")
-            # some sparse formats cannot be indexed
+            # Some sparse formats cannot be indexed.
             z = X @ np.eye(1, X.shape[1], column)[0] if is_sparse else safe_indexing(X, column, axis=1)
         else:
             coefficient = check_finite(as_float_array(self.direction, "direction"), "direction")
@@ -140,8 +140,8 @@ def shift_curve(
     """Score a model on test rows with shifts of increasing severity.
 
     The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether their
-    size increases. The function is like `sklearn.model_selection.validation_curve`, with the severity of the
-    shift instead of a parameter. The function supports regressors and classifiers with any scorers.
+    size increases. The function is similar to `sklearn.model_selection.validation_curve`, with the severity
+    of the shift instead of a parameter. It supports regressors and classifiers, and all scorers.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ def shift_curve(
     y : array-like of shape (n,)
         Targets.
     shift : callable or Tilt
-        Transform ``shift(X, severity, random_state) -> X`` of the test rows with unchanged targets, such as
-        added noise, a rotation or a lost sensor. The transform receives a copy of X, and the same integer
-        ``random_state`` at all severities of a fold. A `Tilt` weights the rows instead: its weights are
-        passed to the scorers as ``sample_weight``.
+        Function ``shift(X, severity, random_state) -> X`` that changes the test rows but not their targets,
+        such as added noise, a rotation or a lost sensor. The function receives a copy of X. It receives the
+        same integer ``random_state`` at all severities of a fold. A `Tilt` does not change the rows, but its
+        weights are passed to the scorers as ``sample_weight``.
     severities : array-like of shape (n_severities,)
         Strengths of the shift.
     scoring : str, callable, list, tuple or dict
@@ -172,7 +172,7 @@ def shift_curve(
         Number of jobs that run in parallel. One job fits or scores one fold. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Controls the transform. Pass an int for reproducible output across calls.
+        Controls the shift function. Pass an int for reproducible output across calls.
 
     Returns
     -------
@@ -184,9 +184,9 @@ def shift_curve(
     Raises
     ------
     TypeError
-        If a scorer does not return one number, or takes no ``sample_weight`` for a `Tilt`.
+        If a scorer does not return one number, or does not accept the ``sample_weight`` of a `Tilt`.
     ValueError
-        If the transform changes the number of rows.
+        If the function changes the number of rows.
 
     See Also
     --------
@@ -255,7 +255,7 @@ def shift_curve(
 
 
 def _splitter(cv: Any, estimator: Any) -> Any:
-    """Return the splitter, with shuffled folds for an int, stratified for classifiers."""
+    """Return the splitter; an int means shuffled folds, which are stratified for classifiers."""
     splitter = resolve_cv(cv, random_state=0)
     if splitter is not cv and isinstance(splitter, KFold) and is_classifying(estimator):
         return StratifiedKFold(splitter.n_splits, shuffle=True, random_state=splitter.random_state)
@@ -263,7 +263,7 @@ def _splitter(cv: Any, estimator: Any) -> Any:
 
 
 def _no_score(estimator: Any, X: Any, y: Any) -> float:
-    """Return 0; this scorer serves a cross-validation whose scores are not used."""
+    """Return 0, as the scorer of a cross-validation whose scores are not used."""
     return 0.0
 
 
@@ -285,7 +285,10 @@ def _scorers(scoring: Any) -> dict[str, Any]:
     if not scorers:
         raise ValueError("`scoring` must hold at least one scorer, got none.")
     if EFFECTIVE_ROWS in scorers:
-        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result contains.")
+        raise ValueError(
+            f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, because the result already has an entry "
+            "with this name."
+        )
     return scorers
 
 
@@ -299,8 +302,9 @@ def _check_take_weights(scorers: Mapping[str, Any]) -> None:
     for name, scorer in scorers.items():
         if not accepts_sample_weight(scorer):
             raise TypeError(
-                f"`scoring` must contain scorers that take `sample_weight`, the weights of a Tilt, but "
-                f"{name!r} does not. Leave it out, or shift the rows by a transform."
+                "`scoring` must contain scorers that accept `sample_weight`, because a Tilt weights the "
+                f"rows, but {name!r} does not accept it. Leave this scorer out, or pass a function as "
+                "`shift`."
             )
 
 
@@ -326,11 +330,11 @@ def _score_fold(
 
 def _shifted(shift: Transform, X: Any, severity: float, seed: int) -> Any:
     """Return the shifted rows and check their number."""
-    # a transform in place would otherwise accumulate over the severities
+    # Without the copy, changes in place would accumulate over the severities.
     shifted = shift(deepcopy(X), severity, seed)
     n, n_shifted = count_rows(X), 0 if shifted is None else count_rows(shifted)
     if n_shifted != n:
-        raise ValueError(f"`shift` must return {n} rows, as many as it gets, got {n_shifted}.")
+        raise ValueError(f"`shift` must not change the number of rows, got {n_shifted} rows for {n} rows.")
     return shifted
 
 

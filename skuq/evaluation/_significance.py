@@ -19,15 +19,15 @@ METHODS = ("bca", "percentile", "basic")
 ALTERNATIVES = ("two-sided", "less", "greater")
 
 TIE = 1e-10
-"""Relative difference below which values are equal, because rounding must not decide a test."""
+"""Values with a smaller relative difference count as equal, so that rounding does not decide a test."""
 
 MAX_BIAS = 1.0
-"""Largest bias correction z_0; the theory assumes a small z_0, and a large one excludes most resamples."""
+"""Limit of the bias correction z_0, which is small in the theory of the BCa interval."""
 
 
 @dataclass(frozen=True)
 class BootstrapInterval:
-    """Interval for a metric; made by `bootstrap_interval`.
+    """Interval for a metric; returned by `bootstrap_interval`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class BootstrapInterval:
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """Test of the difference of two models; made by `paired_permutation_test`.
+    """Test of the difference of two models; returned by `paired_permutation_test`.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class PermutationTest:
     values : tuple of float
         Metric of each model.
     n_permutations : int
-        Number of evaluated swaps.
+        Number of evaluated permutations.
     exact : bool
-        Whether all possible swaps were evaluated.
+        Whether all possible permutations were evaluated.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def bootstrap_interval(
 ) -> BootstrapInterval:
     r"""Return a bootstrap interval of any metric of one model.
 
-    The function computes the metric for rows drawn with replacement. The rows must be independent; the
-    interval is too narrow for time series. The interval includes the variation from the choice of test rows;
-    the model is fixed.
+    The function computes the metric for rows that are drawn with replacement. The rows must be independent:
+    for time series, the interval is too narrow. The interval describes the variation from the choice of test
+    rows for a given model. It does not include the variation from the training of the model.
 
     Parameters
     ----------
@@ -114,9 +114,8 @@ def bootstrap_interval(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, in any form that the metric accepts.
     metric : str or callable
-        A metric of skuq by abbreviation, scorer name or function, or your own
-        ``metric(y_true, y_pred, *, sample_weight=None, **options) -> float``. Weights must be numbers of
-        repetitions.
+        A metric of skuq by abbreviation, scorer name or function, or your own ``metric(y_true, y_pred, *,
+        sample_weight=None, **options) -> float``. Your metric must treat weights as numbers of repetitions.
     options : mapping, default=None
         Keyword arguments of the metric.
     sample_weight : array-like of shape (n,), default=None
@@ -146,13 +145,14 @@ def bootstrap_interval(
 
     .. math:: \Phi\Bigl(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Bigr)
 
-    with :math:`z_0` from the share of resamples below the value. The acceleration a is computed from values
-    of the metric without some of the rows. If the metric is a function of means per row, each row is left out
-    in turn. For metrics of the calibration curve and for all other metrics, at most 200 random blocks of rows
-    are left out. For metrics that draw random numbers, the acceleration is 0.
+    where :math:`z_0` is computed from the share of resamples below the value. The acceleration a is computed
+    from values of the metric without some of the rows. If the metric is a function of means over rows, these
+    are the values without each single row. For metrics of the calibration curve and for all other metrics,
+    these are the values without each of at most 200 random blocks of rows. For metrics that draw random
+    numbers, the acceleration is 0.
 
-    Resamples contain repeated rows, which increase calibration errors. The BCa interval corrects this bias,
-    but "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap
+    Resamples contain repeated rows, which increase calibration errors. "bca" corrects this bias, but
+    "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap
     interval is valid. An example is the calibration error of a calibrated forecast. The function then limits
     :math:`z_0` to 1, and it extends the interval so that it contains the value. Compare such a value with the
     value of a calibrated forecast, which `uncertainty_report` returns.
@@ -205,7 +205,7 @@ def interval_of_draws(
         tails = bca_tails(draws, value, acceleration, tails)
     if np.isfinite(draws).all():
         low, high = map(float, np.quantile(draws, tails))
-    else:  # interpolation of infinite values would give NaN
+    else:  # Linear interpolation between infinite values would be NaN.
         low, high = map(float, np.quantile(draws, tails, method="inverted_cdf"))
     if method == "basic":
         return (2 * value - high, 2 * value - low) if math.isfinite(value) else (low, high)
@@ -213,7 +213,7 @@ def interval_of_draws(
 
 
 def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: FloatArray) -> FloatArray:
-    """Return the levels of the BCa quantiles; ties with the value count half."""
+    """Return the levels of the BCa quantiles."""
     tie = np.abs(draws - value) <= TIE * abs(value) if np.isfinite(value) else draws == value
     below = (np.count_nonzero((draws < value) & ~tie) + 0.5 * np.count_nonzero(tie)) / draws.size
     z0 = float(np.clip(ndtri(below), -MAX_BIAS, MAX_BIAS))
@@ -222,7 +222,7 @@ def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: Float
 
 
 def standard_error(draws: FloatArray) -> float:
-    """Return the standard deviation over the resamples, infinite if one value is infinite."""
+    """Return the standard deviation over the resamples, or inf if a value is infinite."""
     unit = unit_of(draws)
     return unit * float((draws / unit).std(ddof=1)) if np.isfinite(draws).all() else math.inf
 
@@ -239,12 +239,12 @@ def paired_permutation_test(
     n_permutations: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> PermutationTest:
-    r"""Test the difference of two models in any metric by paired permutations.
+    r"""Test the difference between two models in any metric by paired permutations.
 
-    If the models are equally good, the two forecasts of a row are exchangeable. The test swaps the forecasts
-    of each row with probability 1/2 and compares the observed difference with the differences after swaps.
-    The rows must be independent. The test applies to these two fitted models, not to the procedures that
-    fitted them.
+    If the models are equally good, the two forecasts of a row are exchangeable. The test swaps the two
+    forecasts of each row with probability 1/2. It compares the observed difference in the metric with the
+    differences after such swaps. The rows must be independent. The test compares two fitted models, not the
+    procedures by which they were fitted.
 
     Parameters
     ----------
@@ -263,16 +263,16 @@ def paired_permutation_test(
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
     n_permutations : int, default=1000
-        Number of random swaps. If the number of possible swaps is not larger, all possible swaps are
-        evaluated.
+        Number of random permutations. Each permutation swaps the forecasts in some of the rows. If there are
+        at most this many possible permutations, all of them are evaluated.
     random_state : int, RandomState or None, default=None
-        Controls the swaps. Pass an int for reproducible output across calls.
+        Controls the permutations. Pass an int for reproducible output across calls.
 
     Returns
     -------
     test : PermutationTest
         Difference and p-value. The p-value is at least ``1 / (n_permutations + 1)``, unless all possible
-        swaps are evaluated.
+        permutations are evaluated.
 
     See Also
     --------
@@ -325,7 +325,7 @@ def paired_permutation_test(
 
 
 def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
-    """Return all swaps, shape (2^total, n), or None if there are too many, so that swaps must be random."""
+    """Return all possible swaps, shape (2^total, n), or None if there are too many of them."""
     total = round(rows.total)
     whole = np.round(rows.repetitions).astype(int)
     if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_permutations):
@@ -336,7 +336,7 @@ def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
 
 
 def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> FloatArray:
-    """Return the metric of model a minus the metric of model b, for each swap of the repetitions of rows."""
+    """Return the metric of model a minus the metric of model b after each swap."""
     weight, rows = a.rows.repetitions, a.rows
     if a.columns is not None and b.columns is not None:
         moved = swap @ (b.columns - a.columns)
@@ -364,10 +364,7 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 
 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
-    """Return the number of differences at least as extreme as the observed one, including ties.
-
-    An undefined difference (infinity minus infinity) counts as extreme, so the test remains conservative.
-    """
+    """Return the number of differences at least as extreme as the observed difference, including ties."""
     slack = TIE * scale
     if alternative == "two-sided":
         ordinary = np.abs(draws) < abs(difference) - slack

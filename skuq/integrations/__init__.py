@@ -1,1 +1,1 @@
-"""Integrations of other packages, one module each; other modules of skuq do not import them."""
+"""Connections to other packages, one module per package; no other module of skuq imports them."""

@@ -1,4 +1,4 @@
-"""Metrics of the integrations: by abbreviation, or as a skuq scorer with options."""
+"""Metrics of the integrations, given by an abbreviation or as a scorer of skuq."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Scorer = TypeVar("Scorer", bound=MetricScorer)
 
 
 def as_scorer(metric: Any, name: str, kind: type[Scorer]) -> Scorer:
-    """Return the scorer of a metric by its name; a skuq scorer is returned unchanged."""
+    """Return the scorer of a metric name; a scorer of skuq is returned unchanged."""
     scorer = make_scorer(metric) if isinstance(metric, str) else metric
     if not isinstance(scorer, kind):
         of = " of distributions" if kind is DistributionScorer else ""
         raise TypeError(
-            f"`{name}` must be a metric{of} by name, such as 'crps', or its scorer, got {metric!r}. For "
+            f"`{name}` must be the name of a metric{of}, such as 'crps', or its scorer, got {metric!r}. For "
             "options or your own function, use skuq.metrics.make_scorer."
         )
     return scorer

@@ -1,4 +1,4 @@
-"""Metrics of predictive distributions and the scorers built on them."""
+"""Metrics of predictive distributions, and scorers for scikit-learn."""
 
 from skuq.metrics._adversarial import (
     AdversarialGroupCalibrationCurve,

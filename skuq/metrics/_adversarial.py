@@ -18,17 +18,17 @@ from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""numpy draws from the multivariate hypergeometric distribution only below this number of rows."""
+"""numpy can draw from the multivariate hypergeometric distribution only if there are fewer rows than this."""
 
 ROWS_PER_COUNT = 50
-"""Number of rows per count up to which numpy's method "count" is faster than "marginals"."""
+"""If there are at most this many rows per count, numpy's method "count" is faster than "marginals"."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
 
 @dataclass(frozen=True, eq=False)
 class AdversarialGroupCalibrationCurve:
-    """Calibration error of the worst random groups; made by `adversarial_group_calibration_curve`.
+    """Calibration error of the worst random groups; returned by `adversarial_group_calibration_curve`.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ def adversarial_group_calibration_curve(
     r"""Return the calibration error of the worst random group of rows for each group size.
 
     The curve shows whether a forecast is also calibrated in subsets of the rows. The right end of the curve
-    is the calibration error over all rows. If the curve rises more steeply to the left than the curve of
-    another model, some subsets are miscalibrated. Even for a perfect forecast, the maximum over random groups
-    increases with the number of groups and is larger for smaller groups. Therefore, compare the curves of
-    several models.
+    is the calibration error over all rows. Even a perfect forecast has a positive error in small groups, and
+    the maximum over random groups increases with the number of groups. Therefore, compare the curves of
+    several models. A model whose error is much larger in small groups than the error of the other models is
+    miscalibrated in some subsets.
 
     Parameters
     ----------
@@ -82,19 +82,19 @@ def adversarial_group_calibration_curve(
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. Groups are drawn from the repeated rows. For fractional weights,
-        the weight below each level is rounded to whole rows.
+        Number of repetitions of each row. Groups are drawn from the repeated rows. If weights are fractional,
+        the total weight of the rows between two levels is rounded to a whole number of rows.
     fractions : array-like of shape (k,), default=None
-        Sizes of the groups as shares of all rows, in [0, 1]. None means ten steps from 1 % to 100 % [1]_.
-        Uncertainty Toolbox uses ``np.linspace(0, 1, 10)``.
+        Sizes of the groups as shares of all rows, in [0, 1]. None means ten equally spaced sizes from 1 % to
+        100 % [1]_. Uncertainty Toolbox uses ``np.linspace(0, 1, 10)``.
     levels : int or array-like, default=99
         Probabilities in [0, 1] at which the calibration of each group is measured, as in
         `mean_absolute_calibration_error`.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals (as in Uncertainty Toolbox).
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p, as in Uncertainty Toolbox.
     error : {"mace", "rmsce"}, default="mace"
-        Error of a group: mean absolute or root mean square gap.
+        Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
         Number of groups per trial. Each trial uses the error of its worst group. Uncertainty Toolbox draws 10
         groups.
@@ -172,14 +172,11 @@ class Groups:
     seed: int
 
     def worst(self, inside: FloatArray, total: float) -> FloatArray:
-        """Return the error of the worst group in each trial, shape (fractions, trials).
-
-        ``inside`` is the weight of the rows that each level covers, ``total`` the weight of all rows.
-        """
+        """Return the error of the worst group in each trial, shape (fractions, trials)."""
         if total >= MOST_ROWS:
             raise ValueError(
-                f"`sample_weight` counts repetitions, and random groups are drawn from the repeated "
-                f"rows. Its sum must be below {MOST_ROWS:g}, got {total:g}. Divide the weights."
+                "`sample_weight` counts repetitions, from which groups are drawn, so its sum must be below "
+                f"{MOST_ROWS:g}, got {total:g}. Divide the weights by a constant."
             )
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
@@ -255,8 +252,8 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return the number of rows that each of k levels is the first to cover, and the number never covered."""
-    # Running sums are rounded instead of their differences, so that the total is exact.
+    """Return the number of rows whose first covering level is each level, then the rows without one."""
+    # The running sums are rounded, not the counts, so that the counts add up to the rounded total.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
@@ -264,19 +261,19 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return the counts of `level_counts` for random groups of rows, shape (trials, groups, k)."""
+    """Draw random groups of rows and return their counts per level, shape (trials, groups, k + 1)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # Both methods are exact. The time of "count" grows with the number of rows, the time of "marginals" with
-    # the number of counts.
+    # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of
+    # "marginals" to the number of counts.
     method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
     flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))
 
 
 def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
-    """Return the calibration error of each group from its counts, shape (..., k + 1) to (...)."""
-    inside = np.cumsum(counts, axis=-1)  # the last entry is the total
+    """Return the calibration error of each group from its counts, whose last axis has length k + 1."""
+    inside = np.cumsum(counts, axis=-1)  # The last entry is the total.
     return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
 
 
@@ -313,10 +310,10 @@ def adversarial_group_calibration_error(
     r"""Return the mean calibration error of the worst of many random groups of rows.
 
     The smaller the better, minimum is zero. The error shows whether a forecast is also calibrated in subsets
-    of the rows. It is one point of `adversarial_group_calibration_curve`. The maximum over random groups
-    increases with the number of groups and is larger for smaller groups. Therefore, compare only values with
-    the same options. The metric is not proper: a forecast that ignores X can have a better value than a
-    useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
+    of the rows. It is one point of `adversarial_group_calibration_curve`. The error increases with the number
+    of groups and is larger for smaller groups. Therefore, compare only values with the same options. The
+    metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
+    miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -331,10 +328,10 @@ def adversarial_group_calibration_error(
     levels : int or array-like, default=99
         Probabilities in [0, 1] at which the calibration of each group is measured.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
     error : {"mace", "rmsce"}, default="mace"
-        Error of a group: mean absolute or root mean square gap.
+        Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
         Number of groups per trial. Each trial uses the error of its worst group.
     n_trials : int, default=10

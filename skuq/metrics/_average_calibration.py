@@ -26,7 +26,7 @@ from skuq.metrics._spec import FastPath, metric
 
 @dataclass(frozen=True, eq=False)
 class CalibrationCurve:
-    """Observed share of targets at each nominal level; made by `regression_calibration_curve`.
+    """Observed share of targets at each nominal level; returned by `regression_calibration_curve`.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Definition of the observed share at level p: the share of targets that are not above the quantile at
-        level p, or the share of targets inside the central interval of coverage p.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
 
     Returns
     -------
@@ -124,11 +124,7 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` that calibration curve metrics with these defaults share.
-
-    Metrics that share the function also share the accumulated statistics. The function accepts the options of
-    each of these metrics and uses only `levels` and `kind`.
-    """
+    """Return the function ``rows`` that all calibration curve metrics with these defaults share."""
 
     def rows(
         y: FloatArray,
@@ -149,12 +145,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of the record of a metric that depends only on the calibration curve.
-
-    ``error(levels, observed, **options)`` takes curves of shape (..., k), and
-    ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,
-    because a histogram of the levels takes less memory.
-    """
+    """Return the fields of the record of a metric that depends only on the calibration curve."""
 
     def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
         rest = {"levels": default_levels, **options}
@@ -199,7 +190,7 @@ def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArr
 
 
 def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
-    """Return the mean absolute deviation of a binomial share, averaged over the levels."""
+    """Return the expected error of a calibrated forecast with a density."""
     grid = level_grid(levels, closed=True)
     return float(np.mean(np.sqrt(2 / np.pi * grid * (1 - grid) / n)))
 
@@ -233,7 +224,7 @@ def mean_absolute_calibration_error(
     nominal level. The error is the mean distance of this curve from the diagonal, on which observed shares
     equal nominal levels. The error does not describe individual rows. The metric is not proper: a forecast
     that ignores X can have a better value than a useful, slightly miscalibrated model (see the example).
-    Report `sharpness` with this error, and select by `crps_loss`.
+    Report `sharpness` with this error, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -247,8 +238,9 @@ def mean_absolute_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01,
         ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles (as in [1]_), or with the
-        shares inside central intervals. The shares inside central intervals can hide a bias.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p. The text of [1]_ uses
+        "quantile". "interval" can hide a bias.
 
     Returns
     -------
@@ -263,7 +255,7 @@ def mean_absolute_calibration_error(
     See Also
     --------
     regression_calibration_curve : The curve itself.
-    expected_normalized_calibration_error : Calibration by the size of the predicted uncertainty.
+    expected_normalized_calibration_error : The error in bins of the predicted standard deviation.
 
     Notes
     -----
@@ -319,7 +311,7 @@ def root_mean_squared_calibration_error(
     The smaller the better, minimum is zero. The error is the root mean square distance between observed
     shares and nominal levels. Large gaps at a few levels have more influence than in
     `mean_absolute_calibration_error`. The metric is not proper: a forecast that ignores X can have a better
-    value than a useful, slightly miscalibrated model (see the example). Select by `crps_loss`.
+    value than a useful, slightly miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -333,8 +325,9 @@ def root_mean_squared_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). Uncertainty Toolbox
         uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles (eq. 13 of [2]_), or with the
-        shares inside central intervals. The shares inside central intervals can hide a bias.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p. Eq. 13 of [2]_ uses
+        "quantile". "interval" can hide a bias.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from skuq.metrics._kernels import BLOCK, BinIndex, count_below
 STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
-"""Relative difference below which keys are equal, because it may be rounding."""
+"""Keys with a smaller relative difference count as equal, because the difference may be a rounding error."""
 
 _STEP = 1 << 10
 """Number of rows between two stored cumulative weights."""
@@ -28,12 +28,7 @@ _STEP = 1 << 10
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bin of each row, and the fractions of rows that are divided between bins.
-
-    ``row_bin`` of shape (n,) is `n_bins` for rows in ``parts``. It is empty if all rows are in ``parts``. A
-    part consists of rows (an array or a slice), a bin, and the fraction of these rows that belongs to the
-    bin.
-    """
+    """Bin of each row; `parts` lists rows that are divided between bins, as (rows, bin, fraction)."""
 
     n_bins: int
     row_bin: BinIndex
@@ -43,7 +38,7 @@ class Bins:
 
     @property
     def shared(self) -> list[tuple[Any, int, float]]:
-        """Parts with a fraction below 1."""
+        """Return the parts whose rows belong only partly to the bin."""
         return [part for part in self.parts if part[2] < 1]
 
     def totals(self) -> FloatArray:
@@ -53,10 +48,11 @@ class Bins:
         for rows, place, fraction in self.parts:
             weight = self._weight_of(rows)
             total[place] += fraction * (_count(rows) if weight is None else weight.sum())
-        return total[:-1]  # the last entry holds the rows in `parts`, counted above
+        # The last entry is the weight of the rows in `parts`, which the loop has already counted.
+        return total[:-1]
 
     def sums(self, columns: Callable[[Any], tuple[FloatArray, ...]]) -> FloatArray:
-        """Return the weighted sums of ``columns(rows)`` in each bin, shape (c, n_bins), block by block."""
+        """Return the weighted sum of each column in each bin, shape (c, n_bins)."""
         total = np.array([np.zeros(self.n_bins + 1) for _ in columns(slice(0, 1))])
         for rows in self._blocks():
             weight = self._weight_of(rows)
@@ -70,7 +66,6 @@ class Bins:
         return total[:, :-1]
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        """Return the weight of the rows per bin and value of ``place``, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
         for rows in self._blocks():
@@ -83,7 +78,7 @@ class Bins:
         return table
 
     def matrix(self, n: int) -> Any:
-        """Return the weight of each row in each bin, sparse of shape (n_bins, n)."""
+        """Return the weight of each row in each bin as a sparse array of shape (n_bins, n)."""
         inside = np.flatnonzero(self.row_bin < self.n_bins)
         held = [(np.arange(n)[rows], place, fraction) for rows, place, fraction in self.parts]
         row = np.concatenate([inside, *(rows for rows, _, _ in held)])
@@ -106,19 +101,13 @@ def _count(rows: slice | IntArray) -> int:
 
 
 def _pieces(rows: Any) -> list[Any]:
-    """Split a slice into pieces that fit into the cache; return an array of rows unchanged."""
     if not isinstance(rows, slice):
         return [rows]
     return [slice(first, min(first + BLOCK, rows.stop)) for first in range(rows.start, rows.stop, BLOCK)]
 
 
 class Binning:
-    """Bins of rows by a key, for repeated calls with different weights.
-
-    If the keys are sorted, the bins are slices, and sums over slices are fastest. The strategy "quantile"
-    makes bins of equal total weight, "uniform" bins of equal width between the smallest and largest key with
-    weight.
-    """
+    """Bins of rows by a key, for repeated calls with different weights."""
 
     def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
         self.key, self.n_bins, self.strategy = key, check_n_bins(n_bins, key.size), strategy
@@ -140,8 +129,7 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge belongs to the upper bin. Because of the margin, rounding does not move it to the
-        # lower bin.
+        # A key on an edge belongs to the upper bin. The margin keeps it there if rounding makes it smaller.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
@@ -159,16 +147,12 @@ class Binning:
         return float(key.min()), float(key.max())
 
     def _of_equal_weight(self, weight: FloatArray | None) -> Bins:
-        """Return bins of equal total weight.
-
-        On the axis of cumulative weight, each distinct key is a segment as long as its weight. If an edge
-        cuts a segment, the bins share its rows in proportion. Equal keys therefore have equal shares in any
-        order of the rows, and weights are equivalent to repeated rows.
-        """
+        """Return bins of equal total weight; rows with equal keys are divided in the same proportions."""
         key, n_bins = self._ordered, self.n_bins
         ends = None if weight is None else CumulativeWeight(weight[self._order])
         total = float(key.size) if ends is None else ends.before(key.size)
-        # Rows before `done` are assigned. Rows from `done` to the next edge belong to bin `place`.
+        # Rows before `done` already have a bin. Rows from `done` to the next edge belong to bin `place`, the
+        # current bin.
         edges = total * (np.arange(n_bins + 1) / n_bins)
         parts: list[tuple[slice, int, float]] = []
         key_edges, done, place = [key[0]], 0, 0
@@ -177,15 +161,17 @@ class Binning:
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            if first < done:  # an earlier edge cuts this segment, and its rows are already assigned
+            # An earlier edge lies inside this group of equal keys, so its rows already have a bin.
+            if first < done:
                 continue
             parts.append((slice(done, first), place, 1.0))
             begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
             place, done = i + 1, first
-            # An edge at the end of a segment separates groups of equal keys; an edge inside cuts the segment.
+            # If the edge lies inside a group of equal keys, the rows of the group are divided between the
+            # bins.
             if begin < edge < end:
                 done = stop
-                # The last bin that shares a long segment also takes the rows after the segment.
+                # The rows after the group belong to the last bin that contains a part of the group.
                 place = int(np.searchsorted(edges, end, side="left")) - 1
                 for each in range(i, place + 1):
                     piece = min(end, edges[each + 1]) - max(begin, edges[each])
@@ -226,14 +212,14 @@ class CumulativeWeight:
         return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
 
     def row_at(self, edge: float) -> int:
-        """Return the row whose segment of the cumulative weight contains ``edge`` or begins at ``edge``."""
+        """Return the first row whose cumulative weight is larger than ``edge``."""
         block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
         ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
         return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first index at which a condition is true, or n, from a search of growing slices."""
+    """Return the first index at which a condition is true, or n if it is never true."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))
@@ -244,15 +230,13 @@ def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
 
 
 def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
-    """Return start and stop of the group of equal keys that contains a row."""
+    """Return the start and the stop of the group of equal keys that contains a row."""
 
     def differ(rows: slice) -> BoolArray:
-        """Return whether each key after the row differs from its predecessor."""
         after = ordered[row + 1 :][rows]
         return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
 
     def differ_before(rows: slice) -> BoolArray:
-        """Return whether each key before the row differs from its successor, in reverse order."""
         after = ordered[row:0:-1][rows]
         return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
 

@@ -15,7 +15,7 @@ from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed
 from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
-"""Length below which a ramp counts as a jump, because rounding errors would dominate its slope."""
+"""A ramp shorter than this counts as a jump, because rounding errors would dominate its slope."""
 
 
 def check_area(*, kind: str = "quantile", levels: int | ArrayLike | None = None) -> FloatArray | None:
@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral over p of |p - share of entry levels <= p|, as a function of weights."""
+    """Return the area between the diagonal and a curve with steps at ``entry``, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -58,7 +58,7 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
         if weight is None:
             return area_of_uniform(rising)
         area, before, total = 0.0, 0.0, weight.sum()
-        for start in range(0, rising.size, BLOCK):  # a block stays in the cache
+        for start in range(0, rising.size, BLOCK):  # A block of rows fits into the processor's cache.
             rows = slice(start, start + BLOCK)
             step = weight[rows] / total
             with_it = before + np.cumsum(step)
@@ -70,10 +70,6 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the integral of `area_of_steps` from sorted levels, their shares and the shares before them.
-
-    With G(t) = t |t| / 2, the integral is the sum of G(level - share before) - G(level - share after).
-    """
     gap = rising - before
     area = float(gap @ np.abs(gap))
     gap -= step
@@ -81,11 +77,7 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the area if some targets are covered gradually, as a function of weights.
-
-    A target on an atom has a ramp: its covered share rises linearly from 0 to 1 between two levels. The
-    covered share of any other target jumps from 0 to 1 at one level.
-    """
+    """Return the area for targets whose covered share rises linearly, as a function of weights."""
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))
@@ -113,7 +105,7 @@ def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
 
 
 def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the area between the diagonal and the line through the points, which may cross the diagonal."""
+    """Return the area between the diagonal and the piecewise linear curve."""
     gap, width = observed - levels, np.diff(levels)
     left, right = gap[:-1], gap[1:]
     size = np.abs(left) + np.abs(right)
@@ -156,7 +148,7 @@ def miscalibration_area(
     many equally spaced levels, so no levels have to be chosen. With ``kind="quantile"``, the area is the
     Wasserstein-1 distance between the PIT values and the uniform distribution. The metric is not proper: a
     forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
-    example). Select by `crps_loss`.
+    example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -167,17 +159,18 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether the curve shows the shares of targets below quantiles, or the shares inside central intervals.
-        The shares inside central intervals can hide a bias.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p. "interval" can hide a bias.
     levels : int or array-like of shape (k,), default=None
-        None computes the exact area between the step function and the diagonal. If levels are given, the
-        curve consists of straight lines between its points at these levels. At least two increasing levels in
-        [0, 1] are required. Uncertainty Toolbox uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        None computes the exact area between the curve, which is a step function, and the diagonal. If levels
+        are given, the curve is computed at these levels, with straight lines between them. Pass at least two
+        increasing levels in [0, 1]. Uncertainty Toolbox uses ``np.linspace(0, 1, 100)`` and
+        ``kind="interval"``.
 
     Returns
     -------
     area : float
-        In [0, 0.5]. For a calibrated forecast, the expected error is about ``0.31 / sqrt(n)``.
+        In [0, 0.5]. For a calibrated forecast, the expected area is about ``0.31 / sqrt(n)``.
 
     Warns
     -----

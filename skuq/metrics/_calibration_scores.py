@@ -1,4 +1,4 @@
-"""Average calibration scores CalS and ECPE."""
+"""The calibration score (CalS) and the expected coverage probability error (ECPE)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def calibration_score_loss(
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
     metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
-    miscalibrated model (see the example). Select by `crps_loss`.
+    miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def calibration_score_loss(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1,
         ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether levels are compared with the shares of targets below quantiles, or with the shares inside
-        central intervals.
+        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
+        "interval": share of targets inside the central interval of coverage p.
     level_weights : array-like of shape (k,), default=None
         Weight of each level. None means 1.
     reduction : {"sum", "mean"}, default="sum"
@@ -94,8 +94,8 @@ def calibration_score_loss(
     Returns
     -------
     loss : float
-        In [0, k] for weights of 1. For a calibrated forecast, the expected sum over levels p is the sum of
-        ``p * (1 - p) / n``.
+        In [0, k] if all level weights are 1. For a calibrated forecast, the expected loss is then the sum of
+        ``p * (1 - p) / n`` over the levels p.
 
     Warns
     -----
@@ -171,9 +171,9 @@ def expected_coverage_probability_error(
     r"""Return the expected coverage probability error (ECPE) over many central intervals.
 
     The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage.
-    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not
-    distinguish targets above their interval from targets below it. The metric is not proper: a forecast that
-    ignores X can have a better value than a useful, slightly miscalibrated model (see the example). Select by
+    The error equals `mean_absolute_calibration_error` with ``kind="interval"``. The error does not show
+    whether targets lie above or below their interval. The metric is not proper: a forecast that ignores X can
+    have a better value than a useful, slightly miscalibrated model (see the example). Select models by
     `crps_loss`.
 
     Parameters

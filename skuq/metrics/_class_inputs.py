@@ -1,7 +1,7 @@
 """Validation of the arguments of classification metrics, and integer codes of the classes.
 
-A code is the column of a class in the forecast, or -1 for a label without a column. Such a label has no
-probability: it is in no set and never the predicted class.
+A code is the column of a class in the forecast. A label without a column has the code -1. Its probability is
+0, so it is in no set and is never the predicted class.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 
 ClassForecast = np.ndarray
-"""Probabilities, or sets of dtype bool, of shape (n, K)."""
+"""Probabilities, or sets as booleans, of shape (n, K)."""
 
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
 @dataclass(frozen=True)
 class CheckedClasses:
-    """Checked rows with positive weight; ``codes`` are the columns of their classes in ``labels``, or -1."""
+    """Checked rows with positive weight; ``codes`` are the codes of their targets."""
 
     codes: IntArray
     forecast: ClassForecast
@@ -53,7 +53,7 @@ def check_class_forecast(
     y_pred: Any, shape: tuple[int, int] | None = None, *, needs_proba: bool = False
 ) -> ClassForecast:
     array = as_array(y_pred, "y_pred")
-    # crepes returns sets as integers; a DataFrame that allows missing values has dtype object
+    # The package crepes returns sets as integers. A DataFrame that allows missing values has dtype object.
     whole = array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1)
     if whole or (array.dtype == object and array.size and isinstance(array.flat[0], bool | np.bool_)):
         raise TypeError(
@@ -71,7 +71,10 @@ def check_class_forecast(
         )
     check_unmasked(y_pred, "y_pred")
     if shape is not None and array.shape != shape:
-        raise ValueError(f"`y_pred` must have shape {shape}, rows and classes, got {array.shape}.")
+        raise ValueError(
+            f"`y_pred` must have shape {shape}, one row per target and one column per class, got "
+            f"{array.shape}."
+        )
     return array
 
 
@@ -89,7 +92,7 @@ def check_class_target(y_true: ArrayLike, n: int | None = None) -> np.ndarray:
 def check_labels(
     y_true: ArrayLike, labels: ArrayLike | None, n_classes: int, n: int | None = None
 ) -> tuple[IntArray, np.ndarray]:
-    """Return the code of each target and the label of each column."""
+    """Return the code of each target, and the label of each column."""
     y = check_class_target(y_true, n)
     known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
     if labels is None and len(known) != n_classes:
@@ -102,7 +105,8 @@ def check_labels(
     if len(pd.unique(known)) < n_classes:
         raise ValueError(f"`labels` must be distinct, got {known.tolist()}.")
     if isinstance(getattr(y_true, "dtype", None), pd.BooleanDtype) and kind_of(known) == "numbers":
-        y = y.astype(np.float64)  # scikit-learn's classifiers convert too, so their `classes_` are 0. and 1.
+        # scikit-learn's classifiers convert booleans in the same way, so their `classes_` are 0. and 1.
+        y = y.astype(np.float64)
     if kind_of(y) != kind_of(known):
         here, there = y[:1].tolist()[0], known[:1].tolist()[0]
         raise TypeError(f"`labels` must have the type of `y_true`, such as {here!r}, got {there!r}.")
@@ -132,7 +136,7 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the type of the labels in words; pandas does not match labels of different types."""
+    """Return the type of the labels in words, because pandas does not match labels of different types."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"
     return _KINDS.get(labels.dtype.kind, "objects")
@@ -144,16 +148,17 @@ def sets_of(forecast: ClassForecast, coverage: Any) -> BoolArray:
 
 
 def claimed_mass(proba: ClassForecast, sets: BoolArray) -> FloatArray:
-    # rows may sum to slightly more than 1
+    # Because of rounding, a row of probabilities may sum to slightly more than 1.
     return np.asarray(np.minimum(np.einsum("ij,ij->i", proba, sets, dtype=np.float64), 1.0))
 
 
 def is_in_set(codes: IntArray, sets: BoolArray) -> FloatArray:
-    inside = sets[np.arange(len(codes)), codes]  # a code of -1 reads the last column, corrected below
+    # The code -1 selects the last column; the next line corrects this.
+    inside = sets[np.arange(len(codes)), codes]
     return np.asarray(inside & (codes >= 0), dtype=np.float64)
 
 
 def draw_codes(proba: ClassForecast, rng: np.random.RandomState) -> IntArray:
     mass = np.cumsum(proba, axis=1, dtype=np.float64)
-    # The numbers are scaled to the last sum, because rounding may make the sum smaller or larger than 1.
+    # The random numbers are scaled to the sum of each row, because rounding may make the sum differ from 1.
     return np.asarray((rng.random_sample((len(proba), 1)) * mass[:, -1:] >= mass[:, :-1]).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Conditional coverage error: the excess risk of the nominal coverage over an estimated coverage."""
+"""Conditional coverage error: loss of the nominal coverage minus loss of an estimated coverage."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ NORMS = ("l2", "l1")
 
 
 class CoverageRisk(NamedTuple):
-    """Estimated coverage of the rows with positive weight, and their excess risk.
-
-    ``over`` and ``under`` are the excess risks of estimates above and below the nominal coverage, ``n`` is
-    the number of repetitions.
-    """
+    """Estimated coverage of the rows with positive weight, and both parts of the error."""
 
     estimated: FloatArray
     over: FloatArray
@@ -78,8 +74,8 @@ def coverage_risk(
     n = effective_rows(weight, inside.size)
     if isinstance(cv, numbers.Integral) and inside.size < int(cv):
         raise ValueError(
-            f"`y_true` must have a row for each fold, got {inside.size} rows of positive weight for {cv} "
-            "folds. Pass more rows or fewer folds."
+            f"`y_true` must have at least one row per fold, got {inside.size} rows of positive weight for "
+            f"{cv} folds. Pass more rows or fewer folds."
         )
     estimated = out_of_fold_coverage(inside, features, weight, classifier, splitter)
     over = excess_risk(inside, np.maximum(estimated, coverage), coverage, norm)
@@ -94,7 +90,7 @@ def excess_risk(inside: FloatArray, estimated: FloatArray, coverage: float, norm
 
 
 class CoverageClassifier(BaseEstimator):
-    """Classifier of the rows whose interval contains the target; constant if all labels are equal."""
+    """Classifier that predicts whether an interval contains its target; constant if all labels agree."""
 
     def __init__(self, classifier: Any) -> None:
         self.classifier = classifier
@@ -118,8 +114,8 @@ def out_of_fold_coverage(
 ) -> FloatArray:
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise TypeError(
-            "`classifier` must take `sample_weight` in its fit if weights are given, but "
-            f"{type(classifier).__name__} does not. Pass a classifier with weights, or no weights."
+            "`classifier` must have a fit method with `sample_weight` if weights are given, got "
+            f"{type(classifier).__name__}. Pass a classifier that accepts weights, or pass no weights."
         )
     fit = cross_fit(
         CoverageClassifier(classifier),
@@ -142,7 +138,7 @@ def out_of_fold_coverage(
 def _check_classifier(classifier: Any, rng: np.random.RandomState) -> Any:
     if classifier is None:
         seed = int(rng.randint(2**31 - 1))
-        # By default, early stopping holds out rows and changes the number of trees above 10 000 rows.
+        # Without this option, more than 10 000 rows would activate early stopping, which holds out rows.
         return HistGradientBoostingClassifier(
             max_iter=50, learning_rate=0.05, min_samples_leaf=40, early_stopping=False, random_state=seed
         )
@@ -181,14 +177,16 @@ def conditional_coverage_error(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the conditional coverage error (ERT): the mean gap between coverage at X and nominal coverage.
+    r"""Return the conditional coverage error (ERT), the mean gap between nominal coverage and coverage at X.
 
     The smaller the better, the minimum is zero in expectation. A classifier estimates the coverage at X. The
-    error shows whether the intervals have nominal coverage everywhere in X, or whether high coverage of some
-    rows offsets low coverage of others. The error is the loss of the nominal coverage minus the loss of the
-    out-of-fold predictions of the classifier. The metric is not proper, because it ignores width: if a random
-    90 % of the intervals are infinite and all others miss their targets, the error is 0 (see the example).
-    Use the scorer of this metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
+    error is near 0 if the intervals have nominal coverage everywhere in X. It is larger if the coverage is
+    high in some regions of X and low in others, even if the average coverage is nominal. The error is a
+    difference of two losses: the loss of the nominal coverage as a constant prediction, minus the loss of the
+    out-of-fold predictions of the classifier. The metric is not proper, because it ignores the width of the
+    intervals: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals
+    miss their targets. The error is then 0 at a nominal coverage of 90 % (see the example). Use the scorer of
+    this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -197,22 +195,23 @@ def conditional_coverage_error(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features of each row on which the coverage may depend. They need not be features of the model.
-        NaN is allowed if the classifier allows it.
+        Numeric features on which the coverage may depend. They may differ from the features of the model. NaN
+        is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
         in the same fold.
     coverage : float, default=0.9
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     classifier : classifier, default=None
-        Any classifier with ``predict_proba``, cloned for each fold. None means a
+        Classifier with ``predict_proba``, which is cloned for each fold. None means a
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the rows with positive weight. Each row must be in one test fold. An int k is
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
-        Mean squared or mean absolute difference between the coverage at X and the nominal coverage.
+        Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
+        coverage.
     random_state : int, RandomState instance or None, default=None
         Controls the folds and the default classifier. Pass an int to compare models on the same folds, and
         for reproducible output across calls.

@@ -20,22 +20,22 @@ NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of one class or of the most probable class, and the indicator of this class."""
+    """Return the probability of a class, or of the most probable class, and whether it is observed."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
-    # rows may sum to slightly more than 1
+    # Because of rounding, a probability may be slightly larger than 1.
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)
     return confidence, (codes == predicted).astype(np.float64)
 
 
 def _edge_tolerance(proba: ClassForecast) -> float:
-    """Return the rounding error of a probability on an edge; 0.6 in float32 is larger than in float64."""
+    """Return the tolerance for probabilities on the edge of a bin, which depends on their precision."""
     return max(ROUNDING, mass_tolerance(proba))
 
 
 def _bins(
     confidence: FloatArray, tolerance: float, n_bins: int, strategy: str, weight: FloatArray | None
 ) -> Bins:
-    """Return bins of equal weight, or of equal width in [0, 1] with their upper edge."""
+    """Return bins of equal weight, or bins of equal width in [0, 1] that include their upper edge."""
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
@@ -48,8 +48,8 @@ def _binned_error(confidence: FloatArray, hit: FloatArray, bins: Bins, norm: str
     total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
-        # The squared difference exceeds its expectation by the variance of the label mean. A bin with one
-        # label gives no estimate of this variance and is left out (Kumar et al. 2019).
+        # The squared difference of the means is too large by the variance of the observed mean. With one row,
+        # a bin gives no estimate of this variance and is left out (Kumar et al. 2019).
         several = total > 1
         gap[several] -= (share * (1 - share))[several] / (total[several] - 1)
         gap[~several] = 0.0
@@ -120,13 +120,13 @@ def expected_calibration_error(
     r"""Return the expected calibration error (ECE) of class probabilities.
 
     The smaller the better, minimum is zero. The error is the mean distance between the predicted
-    probabilities and the observed shares in bins. Of the rows with a predicted probability of 0.8, 80 %
+    probabilities and the observed shares in bins. Among the rows with a predicted probability of 0.8, 80 %
     should have the predicted class. Even a perfect forecast has a positive error, which is larger for fewer
-    rows: with ten classes and 15 bins, the error is about 0.08 for 200 rows and 0.01 for 10 000 rows. Compare
-    the error with the value of a calibrated forecast, which `uncertainty_report` shows, or use
-    ``norm="debiased"``. The metric is not proper, because it ignores how well the probabilities distinguish
-    the classes: if the forecast of every row is the overall share of each class, the error is near 0 (see the
-    example). Select by the log loss or the Brier score.
+    rows. With ten classes and 15 bins, this error is about 0.08 for 200 rows and 0.01 for 10 000 rows.
+    Therefore, compare the error with the value that `uncertainty_report` shows for a calibrated forecast, or
+    use ``norm="debiased"``. The metric is not proper, because it does not measure how well the probabilities
+    distinguish the classes. For example, the error is near 0 if the forecast of every row is the overall
+    share of each class (see the example). Select models by the log loss or the Brier score.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count partly in both bins.
+        "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
+        equal total weight; a row on the edge of two such bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
@@ -177,7 +177,7 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability :math:`\bar p_b` and the share of hits :math:`\bar h_b` in bin b. The debiased
+    with the mean probability :math:`\bar p_b` and the observed share :math:`\bar h_b` in bin b. The debiased
     squared error is
 
     .. math::
@@ -233,8 +233,8 @@ def class_reliability_table(
 ) -> pd.DataFrame:
     r"""Return predicted probabilities and observed shares in bins of the probability.
 
-    The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
-    summarizes the table. The table describes the most probable class of each row, or one chosen class. The
+    The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error` is
+    a summary of the table. The table describes the most probable class of each row, or one chosen class. The
     classifier may have any number of classes.
 
     Parameters
@@ -249,20 +249,21 @@ def class_reliability_table(
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels has a probability of 0.
     of_class : object, default=None
-        Label of the class to compare. None compares the probability of the most probable class with the share
-        of rows in which this class is observed.
+        Label of the class whose probability is compared with its observed share. None means the most probable
+        class of each row.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. With
-        "quantile", a row on the edge of two bins may count partly in both bins. Empty bins are left out.
+        "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
+        equal total weight; a row on the edge of two such bins may count partly in both bins. Empty bins are
+        left out.
 
     Returns
     -------
     table : DataFrame
         One row per bin. `lower`, `upper`: range of the probability; `n`: weight of the rows; `predicted`:
-        mean probability; `observed`: share of rows with this class; `standard_error`: standard error of the
-        share if the mean probability is true.
+        mean probability; `observed`: share of rows with this class; `standard_error`: standard error of this
+        share if the mean probability is correct.
 
     See Also
     --------

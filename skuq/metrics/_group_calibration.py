@@ -1,4 +1,4 @@
-"""Group calibration: predicted and observed error size in groups of rows with similar uncertainty."""
+"""Group calibration: errors and predicted standard deviations in groups of rows with similar uncertainty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON = ("std", "variance")
 
 
 class RowGroups(NamedTuple):
-    """Weights of groups of rows with similar standard deviations, and root mean squares in each group."""
+    """Groups of rows with similar standard deviations: weights, root mean variances and root mean errors."""
 
     weight: FloatArray
     std: FloatArray
@@ -28,7 +28,7 @@ class RowGroups(NamedTuple):
 
 
 def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-    """Return the `Merging` of a metric of standard deviations and errors; it uses one row per group."""
+    """Return the `Merging` of a metric that needs only the sums of each group of rows."""
 
     def value(groups: RowGroups, **options: Any) -> float:
         dist = Normal(np.zeros_like(groups.std), groups.std)
@@ -67,10 +67,7 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
-    """Return the expected ENCE of calibrated Gaussian forecasts with similar sigmas in each bin, or NaN.
-
-    Bins of equal width have no formula, because they may hold any number of rows.
-    """
+    """Return the expected ENCE of a calibrated Gaussian forecast, or NaN if no formula is known."""
     return float(np.sqrt(n_bins / (np.pi * n))) if strategy == "quantile" else np.nan
 
 
@@ -101,12 +98,12 @@ def expected_normalized_calibration_error(
 ) -> float:
     r"""Return the expected normalized calibration error (ENCE).
 
-    The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
-    bin, the error is the difference between the root mean squared error and the root mean predicted variance,
-    relative to the root mean predicted variance. ENCE is defined for every distribution with a finite mean
-    and standard deviation. The metric is not proper: a forecast that ignores X can have a better value than a
-    useful, slightly miscalibrated model (see the example). Use the metric as a constraint
-    (`skuq.model_selection.refit_best`), and select by `crps_loss`.
+    The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. The error
+    of a bin is the difference between the root mean squared error and the root mean predicted variance,
+    divided by the root mean predicted variance. ENCE is the mean over the bins. It is defined for every
+    distribution with a finite mean and standard deviation. The metric is not proper: a forecast that ignores
+    X can have a better value than a useful, slightly miscalibrated model (see the example). Use the metric as
+    a constraint (`skuq.model_selection.refit_best`), and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -117,22 +114,22 @@ def expected_normalized_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        "quantile" makes bins of equal total weight as in [1]_. If rows of equal sigma lie on the edge of two
-        such bins, each of these rows counts partly in both bins. The order of the rows therefore has no
+        "quantile" makes bins of equal total weight as in [1]_. If rows with equal sigmas lie on the edge of
+        two such bins, each of these rows counts partly in both bins. The order of the rows therefore has no
         effect. "uniform" makes bins of equal width from the smallest to the largest sigma, as in the package
         netcal, and ignores empty bins. Sigmas that agree to nine digits count as equal. If sigma is constant,
-        there is one bin. `uncertainty_calibration_error` has another default, because the papers differ. Levi
-        et al. [1]_ average the relative gaps of the bins with equal weights, so each bin needs enough rows.
-        Laves et al. (2020) divide the range of the predicted uncertainty into bins of equal width.
+        there is one bin. The default of `uncertainty_calibration_error` is "uniform", because its paper uses
+        bins of equal width.
 
     Returns
     -------
     error : float
         Non-negative. For a calibrated Gaussian forecast, the expected error is about ``sqrt(n_bins / (pi *
-        n))``, or more if sigmas differ widely inside a bin or if bins of equal width hold few rows. Infinite
-        if all sigmas in a bin are 0, but not all errors.
+        n))``. The expected error is larger if sigmas differ widely inside a bin, or if bins of equal width
+        hold few rows. The error is infinite if all sigmas in a bin are 0 and some errors in the bin are not
+        0.
 
     Warns
     -----
@@ -219,11 +216,13 @@ def uncertainty_calibration_error(
 ) -> float:
     r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
 
-    The smaller the better, minimum is zero. The gap of each bin is weighted by the number of rows in the bin.
-    The gaps are in squared units of y, so bins with a large variance and single large errors dominate.
-    `expected_normalized_calibration_error` averages relative gaps, with equal weights of all bins. The metric
-    is not proper: a forecast that ignores X can have a better value than a useful, slightly miscalibrated
-    model (see the example). Use the metric as a constraint, and select by `crps_loss`.
+    The smaller the better, minimum is zero. Rows are binned by their predicted variance. The gap of a bin is
+    the difference between the mean squared error and the mean predicted variance. UCE is the mean gap over
+    the bins, weighted by the number of rows. The gaps are in squared units of y, so bins with a large
+    variance dominate, and so do single large errors. In contrast, `expected_normalized_calibration_error` is
+    the unweighted mean of relative gaps. The metric is not proper: a forecast that ignores X can have a
+    better value than a useful, slightly miscalibrated model (see the example). Use the metric as a
+    constraint, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -234,13 +233,12 @@ def uncertainty_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
-        bins of equal total weight, as in `expected_normalized_calibration_error`. If sigma is constant, there
-        is one bin. The defaults of the two metrics differ because the papers differ. Laves et al. [1]_ divide
-        the range of the predicted uncertainty and weight each bin by its number of rows. Levi et al. (2022)
-        form bins of equal size.
+        "uniform" makes bins of equal width over the range of the predicted uncertainty, as in [1]_ and in the
+        package netcal. "quantile" makes bins of equal total weight, as in
+        `expected_normalized_calibration_error`. If sigma is constant, there is one bin. The two metrics have
+        different defaults, each as in its paper.
     on : {"variance", "std"}, default="variance"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight. The default is "variance" as in netcal, because UCE compares variances with squared errors.
@@ -308,7 +306,6 @@ class Squares:
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return variance and squared error of some rows; squares that overflow in the units are infinite."""
         with np.errstate(over="ignore"):
             return np.square(self.std[rows]), np.square(self.error[rows])
 
@@ -317,14 +314,14 @@ class Squares:
 
     @staticmethod
     def bins_variance(strategy: str, on: str) -> bool:
-        """Return whether to bin by the variance; bins of equal weight are the same by standard deviation."""
+        """Return whether rows are binned by variance instead of standard deviation."""
         return on == "variance" and strategy == "uniform"
 
     def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return the means of the columns in squares of the larger of the two units, and the larger unit."""
+        """Return the means of variances and squared errors in one common unit, and this unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

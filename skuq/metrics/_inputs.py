@@ -66,7 +66,7 @@ def check_covered(
     *,
     allow_nan: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return interval hits (1 or 0), features and weights of the rows with positive weight."""
+    """Return the rows with positive weight: 1 for covered targets and 0 for others, features, weights."""
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     n = np.shape(y_true)[0]
@@ -85,7 +85,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     """Return the features of n rows as a finite array of shape (n, d); NaN may be allowed."""
     numeric = isinstance(X, pd.DataFrame) and all(map(pd.api.types.is_numeric_dtype, X.dtypes))
     try:
-        # numpy does not convert the missing values of pandas' own types
+        # numpy cannot convert the missing values of pandas' extension types.
         array = as_float_array(X.to_numpy(np.float64, na_value=np.nan) if numeric else X, "X")
     except TypeError as error:
         if sparse.issparse(X):
@@ -151,11 +151,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals; a bound on the same atom as the target is set to the target.
-
-    A model in single precision gives quantiles that miss their training targets by rounding. The interval
-    would then miss the target too.
-    """
+    """Return the central intervals; a bound on the atom of the target is replaced by the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds
@@ -168,7 +164,7 @@ def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None 
     columns = [y_pred]
     if isinstance(y_pred, tuple):
         columns = list(y_pred)
-    elif hasattr(y_pred, "kwds"):  # a frozen scipy distribution
+    elif hasattr(y_pred, "kwds"):  # This is a frozen scipy distribution.
         columns = [*y_pred.args, *y_pred.kwds.values()]
     columns = [column for column in columns if not isinstance(column, numbers.Real)]
     columns += [y_true] if sample_weight is None else [y_true, sample_weight]

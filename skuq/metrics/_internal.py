@@ -1,6 +1,6 @@
 """Internal interface of the metrics: all private functions that other packages use.
 
-Recalibrators that need one formula import its module instead.
+Recalibrators that use a single formula import it from its own module.
 """
 
 from skuq.metrics._average_calibration import curve_rows

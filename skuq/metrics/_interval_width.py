@@ -21,7 +21,7 @@ NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""Number of rows with the smallest and the largest targets that are examined first."""
+"""The search for the range begins with this number of smallest and of largest targets."""
 
 
 def check_width(
@@ -71,14 +71,14 @@ def nmpiw_of_means(
     y_train: ArrayLike | None = None,
     **_: Any,
 ) -> float:
-    """Return the relative width from the mean width and the range and standard deviation of the targets."""
+    """Return the relative width from the mean width, and the range and standard deviation of the targets."""
     if isinstance(norm, str) and y_train is None:
         return relative_width(float(means[0]), getattr(targets, norm))
     return relative_width(float(means[0]), width_unit(norm, np.zeros(1), y_train)(None))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return the divisor of the widths as a function of weights: the spread of the targets, or a number."""
+    """Return the unit of the widths as a function of weights."""
     if not isinstance(norm, str):
         if y_train is not None:
             raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
@@ -94,14 +94,14 @@ def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> W
 
 
 class TargetRange:
-    """Largest minus smallest target with positive weight, as a function of weights."""
+    """Range of the targets with positive weight, as a function of weights."""
 
     def __init__(self, y: FloatArray) -> None:
         self.y = y
 
     @cached_property
     def _ends(self) -> tuple[IntArray, IntArray]:
-        """Rows of the smallest and rows of the largest targets, each with the most extreme target first."""
+        """Rows of the smallest and of the largest targets; each begins with the most extreme target."""
         k = min(_ENDS, self.y.size)
         low = np.argpartition(self.y, k - 1)[:k]
         high = np.argpartition(self.y, -k)[-k:]
@@ -111,7 +111,9 @@ class TargetRange:
         if weight is None or weight.min() > 0:
             return float(self.y.max() - self.y.min())
         low, high = (rows[weight[rows] > 0] for rows in self._ends)
-        if low.size and high.size:  # nearly always: a given row is left out with probability 1/e
+        # A bootstrap sample omits a given row with probability 1/e, so it nearly always contains some of
+        # these rows.
+        if low.size and high.size:
             return float(self.y[high[0]] - self.y[low[0]])
         return TargetRange(self.y[weight > 0])(None)
 
@@ -167,13 +169,14 @@ def normalized_mean_interval_width(
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit, instead of the spread of `y_true`. The width of [3]_ uses the
-        training targets and ``norm="std"``. For cross-validation, pass ``make_scorer("nmpiw", norm="std",
-        y_train=y)``, because the spread of the test targets changes from fold to fold.
+        training targets and ``norm="std"``. For cross-validation, use ``make_scorer("nmpiw", norm="std",
+        y_train=y)``, so that all folds have the same unit.
 
     Returns
     -------
     width : float
-        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
+        Mean width as a fraction of the unit. Infinite if an interval is infinite, or if all targets are
+        equal.
 
     See Also
     --------
@@ -242,7 +245,7 @@ def cwc_of_means(
 
 
 def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
-    """Return the criterion as a function of relative width and excess coverage."""
+    """Check the options, and return the criterion as a function of relative width and excess coverage."""
     check_option(formula, "formula", FORMULAS)
     strength, nominal = check_number(eta, "eta"), check_single_coverage(coverage)
     if strength < 0 and formula == "khosravi":
@@ -289,10 +292,10 @@ def coverage_width_loss(
 ) -> float:
     r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
-    The smaller the better, minimum is zero. According to [2]_, the criterion of Khosravi et al. detects
-    miscalibration reliably. The metric is not proper: intervals of width 0 have the smallest value. The
-    criterion jumps at the nominal coverage, so a ranking of calibrated models by this criterion depends on
-    chance (see the example). `interval_score_loss` is a proper trade-off between width and coverage.
+    The smaller the better, minimum is zero. In the study of [2]_, the criterion detects miscalibration
+    reliably. The metric is not proper: intervals of width 0 have the smallest value. The criterion jumps at
+    the nominal coverage. A ranking of calibrated models by this criterion therefore depends on chance (see
+    the example). `interval_score_loss` combines width and coverage in a proper score.
 
     Parameters
     ----------
@@ -305,7 +308,7 @@ def coverage_width_loss(
     coverage : float, default=0.9
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     eta : float, default=50.0
-        Strength of the penalty for a coverage below nominal, 50 in [1]_ and [2]_.
+        Strength of the penalty for a coverage below nominal. The default is the value of [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
@@ -318,7 +321,8 @@ def coverage_width_loss(
     Returns
     -------
     loss : float
-        A fraction of the unit. Infinite if an interval is infinite, or if all targets are equal.
+        Width with the penalty, as a fraction of the unit. Infinite if an interval is infinite, or if all
+        targets are equal.
 
     Warns
     -----

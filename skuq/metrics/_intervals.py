@@ -53,7 +53,7 @@ def prediction_interval_coverage(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the prediction interval coverage probability (PICP), the share of targets inside.
+    r"""Return the prediction interval coverage probability (PICP), the share of targets in their interval.
 
     Neither direction is better: compare the share with the nominal coverage. A lower share means
     overconfidence, and a higher share means that intervals are too wide. The metric is not proper and cannot
@@ -74,8 +74,8 @@ def prediction_interval_coverage(
     Returns
     -------
     share : float
-        In [0, 1], best at `coverage`. For a calibrated forecast, the standard error is ``sqrt(coverage * (1 -
-        coverage) / n)``.
+        In [0, 1]. The best value is `coverage`. For a calibrated forecast, the standard error is
+        ``sqrt(coverage * (1 - coverage) / n)``.
 
     See Also
     --------
@@ -107,7 +107,7 @@ def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAUL
 
 
 def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
-    """Return the mean absolute deviation of a binomial share in the limit of many rows."""
+    """Return the expected error of calibrated intervals, by the normal approximation."""
     return math.sqrt(2 / math.pi * coverage * (1 - coverage) / n)
 
 
@@ -136,9 +136,10 @@ def interval_coverage_error(
 ) -> float:
     r"""Return the absolute difference between observed and nominal coverage of the intervals.
 
-    The smaller the better, minimum is zero. The metric is not proper, because it ignores width: if 90 % of
-    the intervals are infinite and all others miss their targets, the error is 0 at a nominal coverage of 90 %
-    (see the example). Use the metric as a constraint, and select by `interval_score_loss` or `crps_loss`.
+    The smaller the better, minimum is zero. The metric is not proper, because it ignores the width of the
+    intervals: suppose that 90 % of the intervals are infinite, and all other intervals miss their targets.
+    The error is then 0 at a nominal coverage of 90 % (see the example). Use the metric as a constraint, and
+    select models by `interval_score_loss` or `crps_loss`.
 
     Parameters
     ----------
@@ -271,5 +272,6 @@ def mean_interval_width(
     0.0
     """
     forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    # Selecting rows of one array of widths is faster than selecting the parameters of a distribution.
+    # The widths are computed before rows are selected, because an array is faster to index than a
+    # distribution.
     return weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))

@@ -1,7 +1,7 @@
-"""Kernels that several families of metrics share.
+"""Functions that several families of metrics share.
 
-The kernels use the position of the target in its distribution: the PIT u = F(y), or z = (y - loc) / scale for
-a location-scale family. Comparing z with standard quantiles needs no cdf.
+They use the PIT of the target, u = F(y), or the standardized target z = (y - loc) / scale of a location-scale
+family. A comparison of z with standard quantiles needs no cdf.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 BinIndex = NDArray[np.integer[Any]]
-"""Bin or count of each row, in a small integer type that saves memory and time."""
+"""Bin or count of each row, as small integers."""
 
 BLOCK = 1 << 15
-"""Number of rows per block, whose intermediate results fit into the processor's cache."""
+"""Number of rows per block. The intermediate results of a block fit into the processor's cache."""
 
 MOST_LEVELS = 10**6
-"""Largest number of equidistant levels."""
+"""Largest number of equally spaced levels."""
 
 FEW = 16
-"""Largest number of thresholds for which comparing all values with each threshold is fastest."""
+"""Up to this number of thresholds, it is fastest to compare all values with each threshold."""
 
 CELLS = 1 << 12
-"""Number of cells of the lookup table for more thresholds."""
+"""Number of cells of the lookup table, which is used for more thresholds."""
 
 
 def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -37,7 +37,7 @@ def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = False) -> FloatArray:
-    """Return probability levels; an integer m means i / (m + 1), i = 1..m. `closed` admits 0 and 1."""
+    """Return probability levels; an integer m means i / (m + 1), i = 1..m. `closed` allows 0 and 1."""
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
@@ -56,16 +56,13 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return the number of increasing thresholds below each value, or not above it with ``side="right"``.
-
-    The result equals ``np.searchsorted(thresholds, values, side)``, in a smaller integer type if faster.
-    """
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, computed faster."""
     # The table needs finite thresholds. All finite values lie strictly between the infinite thresholds.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         below_all = int(np.count_nonzero(thresholds == -np.inf))
         return count_below(thresholds[finite], values, side) + below_all
-    # For few values, a search costs less than preparing the table.
+    # For few values, a search is faster than the construction of the table.
     count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
     if count is None:
         return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
@@ -78,12 +75,7 @@ def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right")
 
 
 def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinIndex], None] | None:
-    """Return a function that writes the counts of `count_below` to an array, or None if a search is faster.
-
-    Few thresholds are compared with all values one by one. For more thresholds, a table of equal cells gives
-    the number of thresholds before the cell of a value. One comparison with the threshold in the cell
-    completes the count. The cost is O(1) per value, compared with log k steps of a search.
-    """
+    """Return a function that writes the counts to an array, or None if `np.searchsorted` is faster."""
     compare = np.greater_equal if side == "right" else np.greater
     if thresholds.size <= FEW:
 
@@ -96,22 +88,23 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
     if thresholds.size > CELLS:
         return None
     low = thresholds[0]
-    with np.errstate(all="ignore"):  # the width of a cell may underflow or overflow
+    with np.errstate(all="ignore"):  # The width of a cell may underflow or overflow.
         factor = (CELLS - 1) / (thresholds[-1] - low)
     if not np.isfinite(factor):
         return None
 
     def cell_of(values: FloatArray) -> IntArray:
-        with np.errstate(over="ignore"):  # values far outside belong to the first or the last cell
+        # Values outside the range of the thresholds belong to the first or the last cell.
+        with np.errstate(over="ignore"):
             position = (values - low) * factor
         return np.asarray(np.clip(position, 0, CELLS - 1, out=position).astype(np.intp))
 
-    # Rounding is monotone: a threshold in an earlier cell is below the value, in a later cell above it.
+    # Thresholds in earlier cells are below the value, and thresholds in later cells are above the value.
     occupied = cell_of(thresholds)
-    if (np.diff(occupied) == 0).any():  # two thresholds in one cell would need two comparisons
+    if (np.diff(occupied) == 0).any():  # With two thresholds in one cell, one comparison is not enough.
         return None
     before = np.searchsorted(occupied, np.arange(CELLS)).astype(np.uint16)
-    inside = np.full(CELLS, np.inf)  # no value exceeds inf, so a cell without a threshold adds 0
+    inside = np.full(CELLS, np.inf)  # A cell without a threshold contains inf, which no value exceeds.
     inside[occupied] = thresholds
 
     def by_cell(values: FloatArray, out: BinIndex) -> None:
@@ -123,7 +116,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
 
 
 def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return (y - loc) / scale, infinite if the quotient overflows."""
+    """Return (y - loc) / scale, which is infinite if it overflows."""
     z = y - loc
     with np.errstate(over="ignore"):
         z /= scale
@@ -131,7 +124,7 @@ def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
 
 
 def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the central intervals of one row; coverages 0 and 1 are valid."""
+    """Return the bounds of the central intervals of one row at coverages in [0, 1]."""
     bounds = np.empty((2, levels.size))
     standard._interval((1 - levels) / 2, bounds)
     return bounds[0], bounds[1]

@@ -1,9 +1,10 @@
 """Levels at which quantiles and central intervals cover their targets.
 
-A quantile covers a target if it is not below the target. Quantiles of all levels p >= PIT cover the target,
-and so do central intervals of all coverages c >= |2 PIT - 1|. Location-scale families need no cdf, because
-standardized targets are compared with standard quantiles. A target on an atom is covered gradually: its PIT
-is uniform on [F(y-), F(y)].
+A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
+the target, and the central intervals of all coverages c >= |2 PIT - 1| contain it. Location-scale families
+need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target on an atom
+is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore increases
+linearly with the level.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Share of each row that becomes covered linearly between levels ``start`` and ``stop``; shapes (n,)."""
+    """Shares of rows; each is covered linearly more between the levels ``start`` and ``stop``."""
 
     start: FloatArray
     stop: FloatArray
@@ -40,14 +41,15 @@ class Entry(NamedTuple):
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return the levels at which each target is covered, in two parts if an atom contains the median."""
+    """Return the levels between which each target becomes covered."""
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
     if kind == "quantile":
         return [Entry(start, stop, whole)]
     near, far = np.abs(2 * start - 1), np.abs(2 * stop - 1)
-    folded = (start < 0.5) & (stop > 0.5)  # |2u - 1| falls to 0 and rises again
+    # If u passes 0.5, then |2u - 1| first decreases to 0 and then increases.
+    folded = (start < 0.5) & (stop > 0.5)
     if not folded.any():
         return [Entry(np.minimum(near, far), np.maximum(near, far), whole)]
     below = np.where(folded, (0.5 - start) / np.where(folded, stop - start, 1.0), 0.0)
@@ -59,11 +61,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
-    """Return the index of the first increasing level that covers the target, or the number of levels.
-
-    ``kind="quantile"`` covers y <= Q(p), ``kind="interval"`` covers Q((1-p)/2) <= y <= Q((1+p)/2). If a level
-    covers a target, all higher levels cover it. The distribution must have a density.
-    """
+    """Return the index of the lowest level that covers each target, or k if no level covers it."""
     check_option(kind, "kind", KINDS)
     form = location_scale(dist)
     if kind == "quantile":
@@ -71,23 +69,23 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
             return count_below(levels, _pit_between(y, dist, levels), "left")
         loc, scale, standard = form
         return count_below(standard._ppf(levels), standardized(y, loc, scale), "left")
-    # Both bounds are compared with the target on the scale of probabilities or of standard quantiles.
+    # The targets and the bounds are either probabilities or standardized values.
     if form is None:
         lower, upper = (1 - levels) / 2, (1 + levels) / 2
         place = _pit_between(y, dist, np.concatenate([lower, upper]))
     else:
         place = standardized(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
-        if np.array_equal(lower, -upper):  # a symmetric interval needs one comparison with |z|
+        if np.array_equal(lower, -upper):  # For symmetric intervals, one comparison with |z| is enough.
             return count_below(upper, np.abs(place, out=place), "left")
-    # Lower bounds fall as the level rises, so they are counted in reverse. The interval covers the target
-    # from the larger of the two levels on.
+    # Lower bounds decrease with the level, so they are reversed. An interval covers the target if the level
+    # is high enough for both bounds.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
 
 def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> FloatArray:
-    """Return the PIT of each row, or a cheaper number that lies between the same levels."""
+    """Return the PIT of each row, or a faster approximation between the same two levels."""
     place = dist._cdf_between(y, levels) if isinstance(dist, Quantiles) else None
     return dist.cdf(y) if place is None else place
 
@@ -95,7 +93,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function that computes the covered weight per bin and increasing level, shape (bins, k)."""
+    """Return a function from bins to the covered weight of each bin at each level, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -104,11 +102,7 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return the part of each row that each increasing level is the first to cover, sparse, shape (n, k + 1).
-
-    Rows sum to 1, and the last column is the part that no level covers. Calibration curve metrics are
-    functions of the column means, so that new weights need one product and no new curve.
-    """
+    """Return the share of each row whose first covering level is each level, sparse, shape (n, k + 1)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
         return sparse.csr_array(
@@ -118,14 +112,12 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
 
 
 def _entry_rows(part: Entry, levels: FloatArray) -> Any:
-    """Return the part of each entry that each level is the first to cover, shape (n, k + 1)."""
-    # Only the levels from start to stop are stored, because other levels cover no additional part.
+    # Only the levels from `start` to `stop` are stored, because the parts of all other levels are 0.
     n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
     first = np.searchsorted(levels, part.start - ROUNDING)
     count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
     row = np.repeat(np.arange(n), count)
-    # The level indices of a row are first, first + 1, and so on. The subtraction lets the running index start
-    # at `first` in each row.
+    # The level indices of a row are first, first + 1, and so on. They are computed for all rows at once.
     level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
     each = Entry(*(numbers[row] for numbers in part))
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
@@ -134,7 +126,7 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
 
 
 def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the share that each level covers, in any order of levels, from the means of `level_rows`."""
+    """Return the observed share at each level from the column means of `level_rows`."""
     place = np.unique(levels, return_inverse=True)[1].ravel()
     return np.asarray(np.cumsum(means, axis=-1)[..., place])
 
@@ -149,7 +141,7 @@ def observed_proportions(
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the calibration curve at the levels, for sorted uniform entry levels."""
+    """Return the calibration curve of sorted uniform numbers in place of the PIT values."""
     return np.searchsorted(entry, levels, side="right") / entry.size
 
 

@@ -18,24 +18,25 @@ def make_scorer(
 ) -> MetricScorer:
     """Make a scorer from a metric and its options.
 
-    This function makes scorers with other options than `get_scorer`, and it accepts your own metrics.
+    The function sets options of a metric that `get_scorer` leaves at their defaults. It also accepts your own
+    metrics.
 
     Parameters
     ----------
     metric : str or callable
-        A metric of skuq, by abbreviation ("crps"), scorer name ("neg_crps") or function (`crps_loss`); or
-        your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
-        is a `skuq.distributions.Distribution`. The classification metrics of skuq get prediction sets or
-        class probabilities instead of a distribution.
+        For a metric of skuq, its abbreviation ("crps"), its scorer name ("neg_crps") or its function
+        (`crps_loss`). For your own metric, a function ``metric(y_true, dist, *, sample_weight=None,
+        **options) -> float``, where ``dist`` is a `skuq.distributions.Distribution`. The classification
+        metrics of skuq receive prediction sets or class probabilities instead of a distribution.
     greater_is_better : bool, default=None
-        Required for your own function. Most metrics of skuq have a fixed direction, which the argument cannot
-        change. For a metric without a direction, the argument sets one. For example, a search under a
-        constraint on the coverage can use ``make_scorer("mpiw", greater_is_better=False)`` to select narrow
-        intervals.
+        Whether larger values of the metric are better. Required for your own function. Most metrics of skuq
+        have a fixed direction, which this argument cannot change. Other metrics have no direction, and this
+        argument sets it. For example, a search with a constraint on the coverage can use
+        ``make_scorer("mpiw", greater_is_better=False)`` to select narrow intervals.
     **options
-        Keyword arguments of the metric. A metric that draws random numbers gets ``random_state=0`` by
-        default, so that a search scores all candidates on the same draws. A score of several targets gets
-        ``scale="std"`` by default, so that the result does not depend on the units of the targets.
+        Keyword arguments of the metric. If the metric draws random numbers, the default is
+        ``random_state=0``, so that a search scores all candidates with the same random numbers. If the metric
+        scores several targets, the default is ``scale="std"``, so that the score does not depend on units.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def make_scorer(
     ValueError
         If the metric is unknown.
     TypeError
-        If the metric does not have an option, or a required option is missing.
+        If the metric has no option of a given name, or if a required option is missing.
 
     See Also
     --------
@@ -82,8 +83,8 @@ def make_scorer(
         options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
-            f"`greater_is_better` must be left out for {spec.abbreviation!r}, because {spec.direction} is "
-            f"known to be better, got {greater_is_better!r}."
+            f"`greater_is_better` must be None for {spec.abbreviation!r}, because the direction of this "
+            f"metric is fixed ({spec.direction} is better), got {greater_is_better!r}."
         )
     scorer = ClassScorer if spec.of_classes else DistributionScorer
     if spec.direction is None and greater_is_better is not None:
@@ -167,7 +168,7 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     Parameters
     ----------
     *names : str
-        Any of `get_scorer_names`, at least one.
+        Names from `get_scorer_names`; at least one.
 
     Returns
     -------
@@ -225,7 +226,7 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
 
 
 def _calls_of(spec: MetricSpec) -> list[str]:
-    """Return the calls that make the scorer of a metric with required options."""
+    """Return calls of `make_scorer` that an error suggests for a metric with required options."""
     always = [f"{option}=..." for option in spec.required_options]
     choices = [[*always, f"{option}=..."] for option in spec.one_of or spec.any_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
@@ -275,7 +276,7 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
             f"{' or '.join(_calls_of(spec))}."
         )
     if spec.check is not None:
-        # Draws from the user's generator would change its state.
+        # Drawing from the user's generator would change its state.
         seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
         spec.check(**{**options, **seed})
 

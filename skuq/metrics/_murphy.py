@@ -1,8 +1,9 @@
-"""Murphy diagrams: elementary scores, whose mixtures are the consistent scores.
+"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
 
-The elementary score of a point forecast x and a target y is 0 unless the threshold theta is between x and y.
-Each row is active on this interval, and a sum over the active rows is the difference of two prefix sums, in
-the order of the starts and in the order of the stops.
+The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
+y. A row is active at the thresholds in this interval. The sum over all active rows is the difference of two
+sums: over the rows whose interval has begun, and over the rows whose interval has ended. Both sums are prefix
+sums of sorted rows.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ FUNCTIONALS = ("mean", "quantile", "probability")
 
 @dataclass(frozen=True, eq=False)
 class MurphyCurve:
-    """Mean elementary score at each threshold; made by `murphy_curve`.
+    """Mean elementary score at each threshold; returned by `murphy_curve`.
 
     Parameters
     ----------
     thetas : ndarray of shape (k,)
-        Thresholds. Each default threshold appears twice: first with the left limit of the score, then with
-        the score.
+        Thresholds. With the default thresholds, each threshold appears twice: first for the left limit of the
+        score, then for the score itself.
     scores : ndarray of shape (k,)
         Mean elementary score, or its difference from the reference.
     standard_errors : ndarray of shape (k,)
@@ -63,10 +64,11 @@ def murphy_curve(
 ) -> MurphyCurve:
     r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
 
-    The smaller the better, minimum is zero. Every consistent score of the mean, such as the squared error, is
-    a weighted integral of the curve over the threshold. If the curve of forecast A is below the curve of
-    forecast B at every threshold, A is better than B in every such score. If the curves cross, some scores
-    prefer A and other scores prefer B.
+    The smaller the better, minimum is zero. The curve compares point forecasts without the choice of a score.
+    A score is consistent for the mean if the true mean minimizes its expected value, as for the squared
+    error. Every such score is a weighted integral of the curve over the threshold. If the curve of forecast A
+    is below the curve of forecast B at every threshold, A is better than B in every consistent score. If the
+    curves cross, some scores prefer A and other scores prefer B.
 
     Parameters
     ----------
@@ -94,8 +96,8 @@ def murphy_curve(
     Returns
     -------
     curve : MurphyCurve
-        Thresholds, scores and standard errors. The scores are in the units of y for means, and without units
-        for quantiles and probabilities.
+        Thresholds, scores and standard errors. The scores for means are in the units of y. The scores for
+        quantiles and probabilities have no units.
 
     See Also
     --------
@@ -103,12 +105,12 @@ def murphy_curve(
 
     Notes
     -----
-    With the point forecast x, the elementary scores [1]_ are
+    Let x be the point forecast. The elementary score for the mean [1]_ is
 
     .. math::
         S_\theta(x, y) = |y - \theta|\, 1\{\min(x, y) \le \theta < \max(x, y)\}
 
-    for the mean, and for the quantile at level p
+    The elementary score for the quantile at level p is
 
     .. math::
         S_\theta(x, y) = (1 - p)\, 1\{y \le \theta < x\} + p\, 1\{x \le \theta < y\}.
@@ -116,7 +118,8 @@ def murphy_curve(
     All intervals are closed on the left and open on the right, as in [1]_. The integral over :math:`\theta`
     is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule on the default
     thresholds is exact. For a probability, :math:`\theta` is the cost-loss ratio of a decision, and the score
-    is the cost of the decision. Some packages use twice the score of the mean, or half of it.
+    is the cost of the decision. Some packages define the score for the mean with an additional factor of 2 or
+    1/2.
 
     The cost is O(n log n) time and O(n) memory.
 
@@ -161,7 +164,7 @@ def murphy_curve(
 
 @dataclass(frozen=True)
 class _Point:
-    """Functional of a distribution, and its elementary scores."""
+    """Mean, quantile or probability of an event, and its elementary scores."""
 
     functional: str
     level: float
@@ -178,7 +181,7 @@ class _Point:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return p_0 and p_1 of the score p_0 + p_1 theta between y and x, for y below x or not."""
+        """Return intercept and slope of the elementary score as a function of theta between y and x."""
         if self.functional == "quantile":
             return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
@@ -189,15 +192,15 @@ def _read_point(functional: str, level: float, threshold: float | None) -> _Poin
     check_option(functional, "functional", FUNCTIONALS)
     if (threshold is not None) != (functional == "probability"):
         raise ValueError(
-            f"`threshold` must be given for functional='probability' and only for it, got {threshold!r} for "
-            f"{functional!r}."
+            f"`threshold` must be given if and only if functional='probability', got threshold={threshold!r} "
+            f"with functional={functional!r}."
         )
     value = np.nan if threshold is None else check_number(threshold, "threshold")
     return _Point(functional, check_single_coverage(level, "level"), value)
 
 
 def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
-    """Return the thresholds, and whether each entry is the score at the threshold or its left limit."""
+    """Return the thresholds, and whether the score at each threshold is a left limit."""
     if thetas is None:
         points = np.unique(np.concatenate(values))
         points = points[np.isfinite(points)]
@@ -215,18 +218,18 @@ class _Rows:
         self, point: _Point, target: FloatArray, weight: FloatArray, grid: FloatArray, after: BoolArray
     ) -> None:
         self.point, self.target, self.weight, self.grid, self.after = point, target, weight, grid, after
-        # deviations from the median in their unit keep precision, and their squares do not overflow
+        # Centered and scaled values keep their precision, and their squares do not overflow.
         center = float(np.median(target))
         self.unit = 1.0 if point.functional == "quantile" else unit_of(target - center)
         self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
 
     def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the means of the scores (or differences from another forecast) and of their squares."""
+        """Return the means of the scores minus the scores of `other`, and the means of their squares."""
         first, second = self._moments(*self._ends(x), x)
         if other is None:
             return first, second
         other_first, other_second = self._moments(*self._ends(other), other)
-        # both scores are positive only between the target and the nearer forecast, where they are equal
+        # If both scores are positive, they are equal.
         (start, stop), (other_start, other_stop) = self._ends(x), self._ends(other)
         both = self._moments(np.maximum(start, other_start), np.minimum(stop, other_stop), x)[1]
         return first - other_first, second + other_second - 2 * both
@@ -235,7 +238,7 @@ class _Rows:
         return np.minimum(x, self.target), np.maximum(x, self.target)
 
     def _moments(self, start: FloatArray, stop: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of the scores and of their squares for rows that are active on [start, stop)."""
+        """Return the mean of the scores and of their squares."""
         constant, slope = self.point.line(self.target < x, self.y)
         products = constant, slope, constant**2, constant * slope, slope**2
         total = self._sums_of_active(start, stop)
@@ -258,7 +261,7 @@ class _Rows:
                 np.append(0.0, np.cumsum(values[order]))[count]
                 for order, count in zip(orders, counts, strict=True)
             )
-            # without active rows, rounding must not leave a score
+            # Without active rows, the sum is exactly 0, not a rounding error.
             return np.where(counts[0] > counts[1], begun - ended, 0.0)
 
         return total

@@ -64,11 +64,11 @@ def set_coverage_score(
 ) -> float:
     r"""Return the share of labels that are in their prediction set.
 
-    Neither direction is better: compare the share with the probability mass of the sets, not with `coverage`.
-    Each set includes the class that crosses the coverage, so the 90 % sets of an accurate calibrated
-    classifier cover up to 100 %. `set_coverage_error` compares the share with the probability mass. For
-    conformal sets, compare the share with `coverage`. The metric is not proper, because sets with all classes
-    contain every label.
+    Neither direction is better. For sets that are formed from probabilities, compare the share with the
+    probability mass of the sets, as `set_coverage_error` does. Do not compare it with `coverage`: each set
+    includes the class at which the sum of the probabilities crosses the coverage, so the 90 % sets of an
+    accurate calibrated classifier contain up to 100 % of the labels. For conformal sets, compare the share
+    with `coverage`. The metric is not proper, because sets with all classes contain every label.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -
 def set_error_of_mean(
     mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    """Return the mean excess coverage, absolute unless `signed`."""
+    """Return the mean excess coverage, or its absolute value unless `signed`."""
     return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
 
 
@@ -228,7 +228,7 @@ def set_error_of_mean(
     needs="proba",
     proper=False,
     small_sample=True,
-    source="Kompa et al. 2021, section 3.2, minus the probability of the sets",
+    source="Kompa et al. 2021, section 3.2; compared with the probability of the sets",
     meaning="the coverage of the sets differs from their predicted probability by {value}",
     fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
     check=check_set_error,
@@ -244,14 +244,14 @@ def set_coverage_error(
 ) -> float:
     r"""Return the absolute difference between the coverage of prediction sets and their probability mass.
 
-    The smaller the better, minimum is zero. The coverage of prediction sets is above nominal, by an amount
-    that depends on the number of classes and on the accuracy. Coverage minus nominal coverage therefore does
-    not measure calibration. The probability mass of a set is the sum of the probabilities of its classes. For
-    a calibrated forecast, the expected value of coverage minus mean probability mass is 0 for any number of
-    classes. The metric is not proper, because it ignores the size of the sets: if the forecast of every row
-    is the overall share of each class, the error is near 0. Select by the log loss or the Brier score. The
-    error describes the probabilities of ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the
-    scorer therefore evaluates the probabilities of the wrapped classifier, not the conformal sets.
+    The smaller the better, minimum is zero. The probability mass of a set is the sum of the probabilities of
+    its classes. For a calibrated forecast, the coverage of the sets equals their mean probability mass in
+    expectation. The nominal coverage is not a suitable reference, because the coverage of prediction sets is
+    above nominal even for a calibrated forecast. The metric is not proper, because it ignores the size of the
+    sets. For example, the error is near 0 if the forecast of every row is the overall share of each class.
+    Select models by the log loss or the Brier score. The error describes the probabilities of
+    ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the
+    probabilities of the wrapped classifier, not the conformal sets.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def conditional_set_coverage(
     r"""Return coverage and size of prediction sets by class, by set size, or by groups of rows.
 
     The table shows the classes or groups of rows with low coverage. The coverage may be right on average, but
-    too low for a rare class or for rows whose set has one class. A difference of more than two standard
+    too low for a rare class, or too low for sets with only one class. A difference of more than two standard
     errors between `coverage` and `claimed` is probably not due to chance.
 
     Parameters
@@ -368,14 +368,14 @@ def conditional_set_coverage(
 
     Notes
     -----
-    For a class k, `claimed` is the expected share of labels k that are in their set, if all labels are drawn
-    from the predicted probabilities: :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. For a size or
-    group, `claimed` is the mean probability mass of the sets. The standard error is ``sqrt(claimed * (1 -
-    claimed) / n)``.
+    For a class k, suppose that all labels are drawn from the predicted probabilities. Then `claimed` is the
+    expected share of the labels k that are in their set: :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i
+    p_{ik}`. For a size or group, `claimed` is the mean probability mass of the sets. The standard error is
+    ``sqrt(claimed * (1 - claimed) / n)``.
 
-    The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
-    distance between the coverage of a class and the nominal coverage is the coverage gap of Ding et al.
-    (2023).
+    The smallest coverage in the table with ``by="size"`` is the size-stratified coverage of Angelopoulos et
+    al. (2021). The mean distance between the coverage of a class and the nominal coverage is the coverage gap
+    of Ding et al. (2023).
 
     References
     ----------
@@ -426,7 +426,7 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class; "claimed" is the coverage of labels drawn from the forecast."""
+    """Return the table by observed class."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

@@ -46,7 +46,7 @@ def crps_loss(
 
     The smaller the better, minimum is zero. The CRPS is the default score for model selection. The CRPS is
     strictly proper, has the units of y and is defined for every distribution. The CRPS of a point forecast is
-    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS.
+    the absolute error. The log score (`nll_loss`) penalizes targets far in the tails more than the CRPS does.
     `pinball_loss` scores quantiles at chosen levels.
 
     Parameters
@@ -58,10 +58,10 @@ def crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the distribution with the
-        members as atoms. "fair" is an unbiased score of the distribution that the members were drawn from.
-        "fair" makes ensembles of different sizes comparable, and it requires at least two members. The option
-        has no effect on other distributions.
+        Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the empirical
+        distribution of the members. "fair" is an unbiased estimate of the score of the distribution from
+        which the members were drawn. Use "fair" to compare ensembles of different sizes. "fair" requires at
+        least two members. The option has no effect on other distributions.
 
     Returns
     -------
@@ -101,10 +101,7 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the fair CRPS of ensembles, with E|X - X'| as the mean over pairs of different members.
-
-    Two random draws are the same member with probability sum(w^2), which is 1/m for m equal weights.
-    """
+    """Return the fair CRPS of ensembles, in which E|X - X'| is the mean over pairs of different members."""
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
     if not isinstance(dist, Empirical):
@@ -114,8 +111,8 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     if (coincide > 1 - 1e-9).any():
         row = int(np.argmax(coincide))
         raise ValueError(
-            f"`y_pred` must have two members of positive weight for estimator='fair', got one member at row "
-            f"{row}. Use estimator='nrg'."
+            "`y_pred` must have at least two members of positive weight for estimator='fair', got one "
+            f"member at row {row}. Use estimator='nrg'."
         )
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
 
@@ -136,11 +133,11 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     fast=FastPath(rows=nll_rows),
 )
 def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    r"""Return the negative log-likelihood, the mean of minus the log density at the targets.
+    r"""Return the negative log-likelihood (NLL), the mean negative log density at the targets.
 
-    The smaller the better, without a minimum. The score is strictly proper and local: only the density at the
-    target counts. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets
-    with outliers and for distributions without a density.
+    The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
+    the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
+    outliers and for distributions without a density.
 
     Parameters
     ----------

@@ -52,10 +52,7 @@ def qce_of_weights(
 
 
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
-
-    ``inside`` is the weight in each bin that the interval of each level covers, ``total`` the bin's weight.
-    """
+    """Return the mean gap between the coverage in a bin and the level, over levels and rows (eq. 24)."""
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
 
@@ -110,11 +107,11 @@ def quantile_calibration_error(
 ) -> float:
     r"""Return the quantile calibration error (QCE), the coverage gap in bins of the uncertainty.
 
-    The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
-    the error compares the coverage of central intervals with its nominal value.
-    `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
+    The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
+    bin, the error is the difference between the coverage of central intervals and the nominal coverage.
+    `expected_coverage_probability_error` is the same difference over all rows. The metric is not proper: a
     forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
-    example). Use the metric as a constraint, and select by `crps_loss`.
+    example). Use the metric as a constraint, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -128,10 +125,10 @@ def quantile_calibration_error(
         Coverages of the central intervals, averaged with equal weights. An integer m means the levels
         1/(m+1), ..., m/(m+1). The default is 0.1, ..., 0.9.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [2]_.
+        Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, or of equal width from the smallest to the largest sigma as in the package
-        netcal. If sigma is constant, there is one bin.
+        "quantile" makes bins of equal total weight. "uniform" makes bins of equal width from the smallest to
+        the largest sigma, as in the package netcal. If sigma is constant, there is one bin.
     marginal : bool, default=False
         Whether to compute the coverage over all rows instead of in bins, as in [2]_ and by default in netcal.
         The result then equals `expected_coverage_probability_error` at these levels.

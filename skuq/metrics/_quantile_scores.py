@@ -18,9 +18,8 @@ from skuq.metrics._spec import FastPath, metric
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Default coverages of the weighted interval score."""
 
-# Each mean can be computed in two ways. Metrics of several levels use `pinball_by_level`, which makes one
-# pass over the rows for all levels. Resampling and the accumulator need values per row, so `rows` makes one
-# pass per level.
+# There are two computations of each mean. `pinball_by_level` needs one pass over the rows for all levels.
+# Resampling and the accumulator need values per row, for which `rows` needs one pass per level.
 
 
 def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
@@ -121,11 +120,7 @@ def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
 def pinball_by_level(
     y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the mean pinball loss at each level, shape (k,), without an n-by-k array.
-
-    With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i). One
-    pass bins s and s z by the position of z among the standard quantiles q.
-    """
+    """Return the mean pinball loss at each level, shape (k,), in O(n) memory."""
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
     form = location_scale(dist) if levels.size > 1 else None
     if form is None:
@@ -175,11 +170,10 @@ def interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the interval (Winkler) score: the interval width plus a penalty for targets outside.
+    r"""Return the interval (Winkler) score, the width of the interval plus a penalty for targets outside it.
 
-    The smaller the better, minimum is zero. The score is proper. The score combines the coverage
-    (`prediction_interval_coverage`) and the width (`mean_interval_width`) of central intervals. `crps_loss`
-    scores the whole distribution.
+    The smaller the better, minimum is zero. The score is proper. It combines the coverage and the width of
+    central intervals. `crps_loss` scores the whole distribution.
 
     Parameters
     ----------
@@ -277,9 +271,9 @@ def weighted_interval_score_loss(
 ) -> float:
     r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
 
-    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. The score
-    equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels, the
-    score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
+    The smaller the better, minimum is zero. The score is proper. It is common for epidemic forecasts. The
+    score equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels,
+    the score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
 
     Parameters
     ----------

@@ -57,10 +57,11 @@ def reliability_table(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins. About 100 rows per bin suffice [1]_.
+        Number of bins. About 100 rows per bin are enough [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
-        edge. Empty bins are left out. If sigma is constant, there is one bin.
+        "quantile" makes bins of equal total weight, "uniform" bins of equal width. With "quantile", a row on
+        the edge of two bins may count partly in both bins. Empty bins are left out. If sigma is constant,
+        there is one bin.
     on : {"std", "variance"}, default="std"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight.
@@ -141,12 +142,12 @@ def conditional_coverage(
     n_bins: int = 10,
     strategy: str = "quantile",
 ) -> pd.DataFrame:
-    r"""Return coverage and width of prediction intervals by predicted width, feature, or group of rows.
+    r"""Return the coverage and width of prediction intervals in bins or groups of rows.
 
     The table shows the groups of rows in which the intervals do not have nominal coverage. The coverage may
-    be right on average, but too low for some rows and too high for others. A difference of more than two
-    standard errors from the nominal coverage is probably not due to chance. Without a feature or groups, rows
-    are binned by the predicted width.
+    be right on average, but too low for some rows and too high for others. If the coverage of a group differs
+    from nominal by more than two standard errors, the difference is probably not due to chance. By default,
+    rows are binned by the predicted width. Pass `feature` or `groups` for other bins or groups.
 
     Parameters
     ----------
@@ -165,16 +166,16 @@ def conditional_coverage(
     n_bins : int, default=10
         Number of bins of the width or feature.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
-        edge. Empty bins are left out.
+        "quantile" makes bins of equal total weight, "uniform" bins of equal width. With "quantile", a row on
+        the edge of two bins may count partly in both bins. Empty bins are left out.
 
     Returns
     -------
     table : DataFrame
         One row per bin with columns `lower` and `upper`, the range of the width or feature; or one row per
         group, indexed by label. `n`: weight of the rows; `coverage`: share of targets inside;
-        `standard_error`: standard error of the share at the nominal coverage; `mean_width`: in the units of
-        y.
+        `standard_error`: standard error of this share if the coverage is nominal; `mean_width`: mean width of
+        the intervals, in the units of y.
 
     See Also
     --------
@@ -238,7 +239,7 @@ def table_of_groups(
     if groups.shape != keep.shape:
         raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
     kept = groups[keep]
-    # pandas does not support an index of half precision
+    # pandas has no index of half precision.
     codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
     if (codes < 0).any():
         raise ValueError("`groups` must have a label in every row, got a missing label.")

@@ -14,14 +14,14 @@ from skuq.prediction._predict_set import class_proba
 
 
 class MetricScorer(BaseScorer):
-    """Scorer with the signature ``scorer(estimator, X, y)``; made by `get_scorer` and `make_scorer`.
+    """Scorer with the signature ``scorer(estimator, X, y)``; returned by `get_scorer` and `make_scorer`.
 
-    Several scorers of one search share one prediction. The larger the score the better: `sign` is -1 for a
-    loss. Displays and AutoML tools read ``__name__``.
+    The larger the score the better: `sign` is -1 for a loss. Several scorers of one search share one
+    prediction.
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
-        # scikit-learn checks that the estimator has this method; every estimator has "predict".
+        # scikit-learn checks that the estimator has the response method. Every estimator has "predict".
         super().__init__(metric, sign, options, response_method="predict")
         self.__name__ = name
 
@@ -47,18 +47,14 @@ class MetricScorer(BaseScorer):
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
     def _compute(self) -> MetricFunction:
-        """Return the metric without the small-sample warning, which each fold would repeat."""
+        """Return the metric without the small-sample warning, because each fold would repeat the warning."""
         spec = find_spec(self._score_func)
         compute: MetricFunction = self._score_func if spec is None else spec.compute
         return compute
 
 
 class DistributionScorer(MetricScorer):
-    """Scorer of predictive distributions from `~skuq.prediction.predict_dist`.
-
-    The estimator may be any model that `predict_dist` accepts. A metric with ``needs_X`` also gets the X of
-    the scored rows.
-    """
+    """Scorer of predictive distributions from `~skuq.prediction.predict_dist`."""
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
@@ -67,18 +63,14 @@ class DistributionScorer(MetricScorer):
         return float(self._sign * self.metric_value(y_true, dist, X, **metadata))
 
     def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
-        """Return the metric, with its own sign, of distributions already predicted for X."""
+        """Return the metric, with its own sign, of given distributions for X."""
         spec = find_spec(self._score_func)
         features = (X,) if spec is not None and spec.needs_X else ()
         return float(self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
 
 class ClassScorer(MetricScorer):
-    """Scorer of class probabilities, or of prediction sets from `~skuq.prediction.predict_set`.
-
-    The columns are the estimator's ``classes_``. A fold may lack some of these classes. A class that is not
-    in ``classes_`` counts as a miss.
-    """
+    """Scorer of class probabilities, or of prediction sets from `~skuq.prediction.predict_set`."""
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
@@ -95,11 +87,7 @@ class ClassScorer(MetricScorer):
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
-    """Return a prediction from the cache that scikit-learn creates for one call with several metrics.
-
-    The cache is the first bound argument of `method_caller` and lives for one estimator and one X. A key of
-    skuq avoids a clash with scikit-learn's entry for ``predict``.
-    """
+    """Return a prediction from scikit-learn's cache of one call with several metrics."""
     bound = getattr(method_caller, "args", ())
     cache = bound[0] if bound and isinstance(bound[0], dict) else {}
     if key not in cache:

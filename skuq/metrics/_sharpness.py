@@ -1,4 +1,4 @@
-"""Sharpness: the concentration of the forecasts, independent of the targets."""
+"""Sharpness: the concentration of the forecasts, without the targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_kind(*, kind: str = "std") -> None:
 
 
 def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
-    """Return the standard deviation or variance of each row; None if the variance needs a unit."""
+    """Return the standard deviation or variance of each row, or None for kind="rms"."""
     check_kind(kind=kind)
     std = finite_std(dist)
     if kind == "std":
@@ -119,5 +119,6 @@ def sharpness(
     0.0
     """
     checked = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
-    dist, weight = rows_with_weight(*checked)  # before std: a row of weight 0 may lack a standard deviation
+    # Rows of weight 0 are removed first, because their standard deviation may be infinite.
+    dist, weight = rows_with_weight(*checked)
     return sharpness_of_weights(None, dist, kind=kind)(weight)

@@ -29,7 +29,7 @@ def crpss_rows(
 
 
 def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return 1 - score / reference from both means, or 0 if both are 0."""
+    """Return 1 - score / reference from the two means, or 0 if both means are 0."""
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -60,10 +60,10 @@ def crps_skill_score(
     r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
 
     The larger the better, maximum is one. On one test set, the score and `crps_loss` rank models in the same
-    order. The score has no units, so it can be compared between data sets. The metric is not proper. With few
-    rows, or as an average over folds, the score gives more weight to rows that the reference predicts well.
-    Forecasts that are too narrow then have better values (see the example). Select by `crps_loss`, and report
-    the skill score.
+    order. The score has no units, so it can be compared between data sets. The metric is not proper. In an
+    average over small samples, such as folds, a sample that the reference predicts well has a large weight.
+    Forecasts that are too narrow can then have better values than the true distribution (see the example).
+    Select models by `crps_loss`, and report the skill score.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def crps_skill_score(
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
-        the test targets. ``make_scorer("crpss", y_train=y)`` makes the scorer.
+        the test targets. For a scorer, use ``make_scorer("crpss", y_train=y)``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.
@@ -134,7 +134,7 @@ def check_one_reference(y_train: object, reference: object) -> None:
 
 
 def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
-    """Return the reference forecasts of the rows with positive weight; one row is returned unchanged."""
+    """Return the reference forecasts of the rows with positive weight, or the one forecast for all rows."""
     dist = as_distribution(reference)
     if len(dist) == 1:
         return dist
@@ -155,7 +155,7 @@ def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
 
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
-    """Return the CRPS of one sample as the forecast of every target, by sorting and prefix sums."""
+    """Return the CRPS of the empirical distribution of the members at each target."""
     center = float(np.median(members))
     x = np.sort(members) - center
     target, m = y - center, x.size
@@ -179,9 +179,9 @@ def msll_rows(
 
 
 def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return reference - forecast from the mean log densities; infinite if the forecast's mean is -inf."""
+    """Return the difference of the mean log densities, or inf if the forecast's mean is -inf."""
     against, own = means[..., 0], means[..., 1]
-    with np.errstate(invalid="ignore"):  # both means may be minus infinity
+    with np.errstate(invalid="ignore"):  # The difference is NaN if both means are minus infinity.
         return np.where(own == -np.inf, np.inf, against - own)
 
 
@@ -220,8 +220,9 @@ def mean_standardized_log_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
-        Targets of the training rows. The reference is the normal distribution with their mean and variance
-        (divisor m). Do not pass the test targets. ``make_scorer("msll", y_train=y)`` makes the scorer.
+        Targets of the training rows. The reference is the normal distribution with the mean and variance
+        (divisor m) of these targets. Do not pass the test targets. For a scorer, use ``make_scorer("msll",
+        y_train=y)``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.

@@ -1,7 +1,7 @@
 """The record of a metric and the registry of all records.
 
-The decorator on its public function registers a metric. Scorers, law tests, reports, tables and axis labels
-read the record, so that each property of a metric is defined once.
+The decorator `metric` registers a public function with its record. Scorers, tests, reports, tables and axis
+labels use the record, so that each property of a metric is defined once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
 WeightFunction = Callable[[FloatArray | None], float]
-"""A metric of fixed targets and forecasts as a function of the weights of the rows."""
+"""Metric of fixed targets and forecasts, as a function of the weights of the rows."""
 
 RowValues = FloatArray | tuple[FloatArray, ...]
 """One or several arrays of shape (n,)."""
@@ -28,7 +28,7 @@ RowValues = FloatArray | tuple[FloatArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class OrderedWeights:
-    """Metric as a function ``of_ordered`` of the weights in a given ``order`` of the rows."""
+    """Metric whose function ``of_ordered`` takes the weights in the given ``order`` of the rows."""
 
     order: IntArray
     of_ordered: WeightFunction
@@ -41,15 +41,16 @@ class OrderedWeights:
 P = ParamSpec("P")
 
 SMALL_SAMPLE = 500
-"""Rows below which Wibbeke et al. (2025), section 4.5, find calibration metrics unreliable."""
+"""Smallest number of rows for reliable calibration metrics (Wibbeke et al. 2025, section 4.5)."""
 
 _NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
 
 SMALL_REPORT = 50
-"""Rows below which intervals of a report are too narrow.
+"""Smallest number of rows for reliable confidence intervals of a report.
 
-In 150 simulations each, the coverages of 95 % intervals of coverage, CRPS and interval score were .37, .79
-and .35 with 5 rows, .86, .91 and .77 with 20 rows, and .95, .93 and .93 with 50 rows.
+In 150 simulations, the 95 % confidence intervals of the coverage, the CRPS and the interval score contained
+the true value in the following shares: .37, .79 and .35 with 5 rows; .86, .91 and .77 with 20 rows; .95, .93
+and .93 with 50 rows.
 """
 
 
@@ -60,19 +61,20 @@ class FastPath:
     Parameters
     ----------
     rows : callable or None
-        ``rows(y, forecast, **options)`` returns values per row of shape (n,), a tuple of such arrays or a
-        sparse array of shape (n, c). The metric is their mean, or `combine` of their means. The function
-        returns None for options with which the metric is not a function of such means.
+        ``rows(y, forecast, **options)`` returns one value per row, shape (n,), a tuple of such arrays, or a
+        sparse array of shape (n, c). The metric is the mean of these values, or the result of `combine` for
+        the means of the columns. With some options, the metric is not a function of such means; ``rows`` then
+        returns None.
     combine : callable or None
-        ``combine(means, **options)`` returns the metric from means of shape (..., c), or (...) for one
-        column.
+        ``combine(means, **options)`` returns the metric from means of shape (..., c). For one column, the
+        shape is (...).
     of_weights : callable or None
         ``of_weights(y, forecast, **options)`` returns the metric as a function of weights, which may be 0.
         It is used for metrics that are not functions of means.
     of_uniform : callable or None
-        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density, for
-        metrics that depend only on the PIT values. ``entry`` are sorted uniform numbers, one per row: the
-        levels at which quantiles or central intervals cover their targets.
+        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density. It exists
+        for metrics that depend only on the PIT values. ``entry`` contains sorted uniform numbers, one per
+        row, in place of the PIT values.
     """
 
     rows: Callable[..., RowValues | None] | None = None
@@ -97,7 +99,8 @@ class Merging:
     rows : callable or None
         ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
     exact : bool or callable
-        Whether the value is the metric of all rows up to rounding, or a function ``exact(**options)``.
+        Whether the value equals the metric of all rows up to rounding, or a function ``exact(**options)``
+        that returns this.
     """
 
     needs: tuple[str, ...]
@@ -113,31 +116,31 @@ class MetricSpec:
     Parameters
     ----------
     abbreviation, title : str
-        Short name, which the scorer's name contains, and name for tables and axis labels.
+        Short name, which is part of the scorer's name, and long name for tables and axis labels.
     units : int or "log"
-        Exponent of the units of y with the default options: if all y are multiplied by c, the metric is
+        Exponent of the units of y. If all y are multiplied by c, the metric with default options is
         multiplied by ``c ** units``. For "log", log(c) is added to the metric.
     direction : {"lower", "higher"} or None
         Better direction; None for a descriptive number.
     optimum : float, str or None
-        Value of the best possible forecast. A string names the option with this value.
+        Value of the best possible forecast. A string is the name of the option that has this value.
     optimum_of_sets : str or None
-        Option with the value of the best possible sets, if sets are given instead of probabilities.
+        Name of the option that has the value of the best possible sets, for sets instead of probabilities.
     needs : {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
-        Required property of the forecast. Interval metrics also accept bounds. "proba" and "set" are
-        forecasts of classes, with the argument ``labels``. Sets may be given as probabilities. "joint" is a
-        joint distribution of several targets.
+        Type of forecast that the metric requires. Metrics of intervals also accept bounds. Metrics with
+        "proba" and "set" evaluate forecasts of classes and have the argument ``labels``. Metrics of sets also
+        accept probabilities. Metrics with "joint" evaluate joint distributions of several targets.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     bounds : (float, float)
         Smallest and largest value of the metric with any options.
     meaning : str
-        Meaning of a value in plain words, with ``{value}`` as the number.
+        Sentence that explains a value, with ``{value}`` in place of the number.
     one_of : tuple of str
         Options without a usable default. Exactly one of them must be given.
     any_of : tuple of str
-        Options that choose the purpose of the metric. Scorers need at least one of them, and reports contain
-        the metric only on request.
+        Options that define the purpose of the metric. A scorer needs at least one of these options, and a
+        report contains the metric only if the user requests it.
     check : callable or None
         ``check(**options)`` raises for invalid options. The metric calls it too.
     calibrated : callable or None
@@ -166,7 +169,7 @@ class MetricSpec:
 
     @property
     def compute(self) -> MetricFunction:
-        """Public function without its small-sample warning, for scorers."""
+        """Public function without its small-sample warning."""
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
 
@@ -295,7 +298,7 @@ def find_spec(metric: object) -> MetricSpec | None:
     if not isinstance(metric, str):
         try:
             name = _ABBREVIATIONS.get(metric)
-        except TypeError:  # an unhashable object is not a metric of skuq
+        except TypeError:  # An unhashable object is not a metric of skuq.
             return None
         return None if name is None else _SPECS[name]
     return _SPECS.get(metric) or _SPECS.get(metric.removeprefix("neg_"))
@@ -319,7 +322,8 @@ def warn_of_small_report(rows: float) -> None:
     if rows < SMALL_REPORT:
         warn_user(
             f"the report has {rows:g} rows. With fewer than {SMALL_REPORT} rows, its confidence intervals "
-            "are too narrow, and its values are imprecise. Use more rows, for example all rows out of fold.",
+            "are too narrow, and its values are imprecise. Use more rows, for example the out-of-fold "
+            "predictions of all rows.",
             SmallSampleWarning,
         )
 

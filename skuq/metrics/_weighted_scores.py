@@ -24,13 +24,13 @@ LEVEL_WEIGHTS = {
     "right": Polynomial([0.0, 0.0, 1.0]),
     "center": Polynomial([0.0, 1.0, -1.0]),
 }
-"""Weights of the levels as polynomials of the level."""
+"""Weight of a level as a polynomial of the level."""
 
 
 def _in_blocks(
     score: Callable[[FloatArray, Distribution], FloatArray], y: FloatArray, dist: Distribution
 ) -> FloatArray:
-    """Return the scores of all rows, computed in blocks because closed forms need many arrays."""
+    """Return the scores of all rows, computed in blocks to limit the memory."""
     if y.size <= BLOCK:
         return score(y, dist)
     blocks = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]
@@ -80,9 +80,9 @@ def threshold_weighted_crps_loss(
 
     The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
     floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
-    not compute another score from only the rows with targets in the region. Such a score is not proper,
-    because it favors forecasts that always predict values in the region (the forecaster's dilemma). The score
-    cannot distinguish forecasts that differ only outside the region.
+    not instead compute an unweighted score from only the rows with targets in the region. That score is not
+    proper, because it favors forecasts that always predict values in the region (the forecaster's dilemma).
+    The score cannot distinguish forecasts that differ only outside the region.
 
     Parameters
     ----------
@@ -211,9 +211,9 @@ def quantile_weighted_crps_loss(
     -----
     .. math:: 2 \int_0^1 \rho_p(y, Q(p))\, v(p)\, dp
 
-    With the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Other
-    families need about 250 quantiles per row. Location-scale families compute these quantiles only once. A
-    mixture needs 100 evaluations of the cdf of each member instead.
+    with the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Most
+    other families need about 250 quantiles per row. Location-scale families need these quantiles only once
+    for all rows. A mixture needs 100 evaluations of the cdf of each member.
 
     References
     ----------
@@ -266,12 +266,12 @@ def threshold_weighted_nll_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the censored log score, from the density inside a region and the probability outside.
+    r"""Return the censored log score, the log score with all values outside a region merged.
 
-    The smaller the better, without a minimum. The score is proper. The score of a target inside the region is
-    minus the log density. The score of a target outside is minus the log of the probability of all values
-    outside. The score is also the negative log-likelihood of targets that were censored at the bounds, such
-    as measurements below a limit of detection.
+    The smaller the better, without a minimum. The score is proper. For a target inside the region, the score
+    is the negative log density at the target. For a target outside, the score is the negative log of the
+    probability of all values outside. Use the score for targets that were censored at the bounds, such as
+    measurements below a limit of detection.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Worst-slab coverage: coverage between two parallel planes, searched and evaluated on different rows."""
+"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 
 ROUNDING = 1e-9
-"""Relative rounding error of sums of weights, within which a share counts as reached."""
+"""Relative tolerance for rounding errors in the comparison of weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """Region in which the projection on a direction lies between two bounds, both included."""
+    """Region in which the projection on a direction lies between two bounds, including the bounds."""
 
     direction: FloatArray
     lower: float
@@ -40,7 +40,7 @@ class Slab:
 def split_search(
     n: int, weight: FloatArray, size: float, rng: np.random.RandomState
 ) -> tuple[IntArray, IntArray]:
-    """Return random rows with a share ``size`` of the weight, and the other rows; at least one row each."""
+    """Split the rows at random; the first part has a share ``size`` of the weight."""
     order = rng.permutation(n)
     running = np.cumsum(weight[order])
     k = int(np.searchsorted(running, size * running[-1] * (1 + ROUNDING), side="right"))
@@ -51,10 +51,7 @@ def split_search(
 def distinct_rows(
     X: FloatArray, inside: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct rows of X, the covered weight of each and its total weight.
-
-    A slab cannot divide equal rows, but rounding may give them different projections.
-    """
+    """Return the distinct rows of X, with the covered and the total weight of each."""
     distinct, index = np.unique(X, axis=0, return_inverse=True)
     covered, total = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
     return distinct, covered.astype(np.float64), total.astype(np.float64)
@@ -63,19 +60,16 @@ def distinct_rows(
 def lowest_segment(
     covered: FloatArray, total: FloatArray, least: float, level: float
 ) -> tuple[float, int, int] | None:
-    """Return coverage, start and stop of the run of rows with the lowest coverage below ``level``, or None.
-
-    The running sums ``covered`` and ``total`` start at 0. A run has at least the weight ``least``.
-    """
-    # For each stop, the last start such that the run has enough weight.
+    """Return the coverage, start and stop of the run of rows with the lowest coverage, or None."""
+    # A run of rows needs at least the weight `least`. For each stop, this is the last start of such a run.
     last = np.searchsorted(total, total - least, side="right") - 1
     stops = np.flatnonzero(last >= 0)
     last = last[stops]
     best = None
     while True:
-        # A run has a coverage below the level if and only if the sum of covered weight minus level times
-        # weight falls over the run. Each pass lowers the level to the coverage of the run with the largest
-        # fall, until no sum falls: Dinkelbach's algorithm for the minimum of a ratio, which needs few passes.
+        # Dinkelbach's algorithm for the minimum of a ratio, which needs few passes. The running sum `beyond`
+        # decreases over a run if and only if the coverage of the run is below the level. Each pass sets the
+        # level to the coverage of the run with the largest decrease, until no run has a decrease.
         beyond = covered - level * total
         fall = np.maximum.accumulate(beyond)[last] - beyond[stops]
         k = int(np.argmax(fall))
@@ -89,10 +83,7 @@ def lowest_segment(
 def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
-    """Return the slab of lowest coverage that contains at least a given share of the weight.
-
-    Bounds are halfway between neighboring rows, and infinite beyond the first and the last row.
-    """
+    """Return the slab of lowest coverage that contains at least a given share of the weight."""
     X, covered_weight, weight = distinct_rows(X, inside, weight)
     least = min_share * float(weight.sum()) * (1 - ROUNDING)
     level = float(covered_weight.sum() / weight.sum())
@@ -113,10 +104,7 @@ def worst_slab(
 def draw_directions(
     X: FloatArray, weight: FloatArray, n_directions: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return random directions, uniform on the sphere of the standardized columns, shape (k, d).
-
-    With one column, there is one direction. The length of a direction has no effect.
-    """
+    """Return random directions with a uniform distribution for standardized columns, shape (k, d)."""
     if X.shape[1] == 1:
         return np.ones((1, 1))
     scale = np.array([standard_deviation(column, weight) for column in X.T])
@@ -161,14 +149,15 @@ def worst_slab_coverage(
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the coverage in the worst part of the rows between two parallel planes in X (WSC).
+    r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
 
     Neither direction is better: compare the coverage with its nominal value. A slab contains the rows whose
-    projection on a direction in X lies between two bounds. The search for the slab with the lowest coverage
-    uses random directions and a part of the rows. The coverage of this slab is evaluated on the other rows,
-    so that the search causes no bias. The metric is not proper: if a random 90 % of the intervals are
-    infinite and all others miss their targets, every slab has about nominal coverage. Use the scorer of this
-    metric for monitoring, and select by `crps_loss` or `interval_score_loss`.
+    projection on a direction in X lies between two bounds. A part of the rows is used to search the slab with
+    the lowest coverage, in random directions. The coverage of this slab is computed from the other rows, so
+    that the search causes no bias. The metric is not proper: suppose that 90 % of the intervals, chosen at
+    random, are infinite, and all other intervals miss their targets. Every slab then has a coverage of about
+    90 %. Use the scorer of this metric for monitoring, and select models by `crps_loss` or
+    `interval_score_loss`.
 
     Parameters
     ----------
@@ -180,12 +169,12 @@ def worst_slab_coverage(
         Numeric features of each row, without NaN. Their units have no effect, because directions are drawn
         for standardized columns.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. All shares are shares of the total weight. All repetitions of a row
-        are used either in the search or in the evaluation.
+        Number of repetitions of each row. All shares refer to the total weight. The repetitions of a row are
+        not split between the search and the evaluation.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1
-        Smallest share of the rows of the search that a slab contains, between 0 and 1.
+        Smallest share of the search rows in a slab, between 0 and 1.
     n_directions : int, default=1000
         Number of random directions. With one feature, there is only one direction.
     search_size : float, default=0.25
@@ -197,9 +186,9 @@ def worst_slab_coverage(
     Returns
     -------
     share : float
-        In [0, 1], best at `coverage`. If the coverage does not depend on X, the standard error is about
-        ``sqrt(coverage * (1 - coverage) / m)``, where m is the number of evaluated rows in the slab. This
-        number is at least about ``min_share * (1 - search_size) * n``.
+        In [0, 1]. The best value is `coverage`. If the coverage does not depend on X, the standard error is
+        about ``sqrt(coverage * (1 - coverage) / m)``, where m is the number of evaluated rows in the slab.
+        This number is at least about ``min_share * (1 - search_size) * n``.
 
     Raises
     ------
@@ -270,11 +259,11 @@ def worst_slab_coverage(
     n = inside.size
     if n < 2:
         raise ValueError(
-            "`y_true` must have at least two rows of positive weight, to search a slab and to evaluate its "
-            f"coverage on different rows, got {n}."
+            "`y_true` must have at least two rows of positive weight, because the search and the evaluation "
+            f"use different rows, got {n}."
         )
-    # Equal weights become ones. Otherwise rounding could decide which of two slabs of equal coverage is
-    # found.
+    # Weights are divided by their maximum, so that rounding cannot decide between two slabs of equal
+    # coverage.
     weight = np.ones(n) if given is None else given / given.max()
     search, read = split_search(n, weight, size, rng)
     directions = draw_directions(features[search], weight[search], k, rng)
@@ -282,8 +271,8 @@ def worst_slab_coverage(
     rows = read[slab.contains(features[read])]
     if not rows.size:
         raise ValueError(
-            f"`y_true` must have more rows: the worst slab, found on {search.size} rows, contains none of "
-            f"the {read.size} other rows. Pass more rows or a larger `min_share`."
+            f"`y_true` must have more rows: the worst slab was found on {search.size} rows and contains none "
+            f"of the {read.size} other rows. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
 

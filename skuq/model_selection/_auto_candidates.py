@@ -1,4 +1,4 @@
-"""Default search space: recalibrators, and base models of all installed packages."""
+"""Default search space: recalibrators, and the base models of all installed packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def import_optuna() -> Any:
 
 
 def default_space() -> dict[str, dict[str, Any]]:
-    """Return the default space with the estimators of all installed packages."""
+    """Return the default space, with the estimators of all installed packages."""
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):
@@ -40,10 +40,7 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space: recalibrators, and base models, with the lowest CRPS for their time first.
-
-    Packages other than scikit-learn are not imported.
-    """
+    """Return the default space without imports; base models with a low CRPS for their time come first."""
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
         "max_features": uniform(0.3, 0.7),
@@ -141,7 +138,7 @@ def _deep_ensemble() -> dict[str, Any]:
 
 
 def _ngboost() -> dict[str, Any]:
-    # fewer and larger steps than the default (500 steps of 0.01), which takes seconds
+    # 200 steps of 0.03 instead of the default 500 steps of 0.01, which take seconds
     own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
 
     def make() -> Any:

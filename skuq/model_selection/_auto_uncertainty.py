@@ -44,126 +44,127 @@ from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
-"""Metrics with constraints, and their columns."""
+"""Metrics that can have constraints, and the columns with their values."""
 
 
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     """Search for the best predictive distribution within a time budget.
 
-    The search finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. The
-    search covers linear models, forests, boosting and networks if their packages are installed. If the model
-    is given, prefer `UncertaintyRegressor`. If the candidates are given, prefer scikit-learn's searches with
-    a skuq scorer.
+    The search selects the model, the parameters, the method and the recalibrator with the lowest out-of-fold
+    CRPS. It covers linear models, forests, boosting and networks if their packages are installed. Prefer
+    `UncertaintyRegressor` if you have chosen the model. Prefer scikit-learn's searches with a scorer of skuq
+    if you have chosen the candidates.
 
     Parameters
     ----------
     space : dict or None, default=None
-        Search space, in the form that `search_space` returns. None is the default space.
+        Search space, as `search_space` returns it. None is the default space.
     time_budget : float or None, default=60
-        Wall-clock time in seconds, including imports of the candidates' packages and the final fits. None
-        means no limit.
+        Wall-clock time in seconds. It includes imports of packages and the final fits. None is no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
-        reproducible. With a time budget, they depend on the machine.
+        reproducible. With a time budget, they depend on the speed of the computer.
     pool : bool, default=True
-        Whether to add a pool of the best candidates of all base models as a candidate.
+        Whether a pool of the best candidates of all base models is also a candidate.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
-        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. Among the candidates that
-        satisfy all constraints, the candidate with the lowest CRPS is selected. A constraint that every value
-        of its metric satisfies, or that no value satisfies, raises an error.
+        Constraints on the out-of-fold coverage and mean width of 90 % intervals, such as
+        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
+        lowest CRPS among the candidates that satisfy all constraints is selected. A constraint that all
+        values of its metric satisfy, or that no value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. Three folds cost half as much as five folds, the default of other estimators. An int k is
-        ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag rows instead. A
-        splitter, for example for groups or time series, defines the folds of all candidates and the inner
-        folds of their methods. An iterable defines only the folds of all candidates; inner folds are random.
-        With a single fold, pools and recalibrators are fitted to each half of the test rows and evaluated on
-        the other half.
+        Folds. Three folds take half as much time as five folds, the default of other estimators. With an int
+        k, the folds are ``KFold(k, shuffle=True)``, but forests and deep ensembles use their out-of-bag rows
+        instead. With a splitter, for example for groups or time series, all candidates and the methods inside
+        them use its folds. With an iterable, all candidates use its folds, and the methods inside them use
+        random folds. If there is only one fold, pools and recalibrators are fitted to each half of the test
+        rows and evaluated on the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
-        Method that selects further candidates after each base model has been fitted with its own parameters.
-        "optuna" uses Optuna's tree-structured Parzen estimator; "halving" uses random candidates and
-        successive halving over the folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
+        Method that selects candidates after each base model has been tried with its own parameters. "optuna"
+        is Optuna's tree-structured Parzen estimator. "halving" draws random candidates and stops all but the
+        best third after each fold. "auto" is "optuna" if Optuna is installed, otherwise "halving".
     storage : str, optuna storage or None, default=None
-        Optuna's storage of the trials, to resume a search or share it between processes: the URL of a
-        database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage. None keeps
-        the trials in memory.
+        Storage of Optuna, which makes it possible to resume a search or to share it between processes. It is
+        the URL of a database, such as ``"sqlite:///trials.db"``, or a storage object, such as Optuna's
+        JournalStorage. None stores the trials in memory.
     study_name : str or None, default=None
-        Name of the study in the storage. The name of an earlier search with the same data, folds, space and
-        constraints resumes this search.
+        Name of the study in the storage. A name that already exists resumes this study; its data, folds,
+        space and constraints must be the same.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit on one thread; at most 4 fits run at once. The
-        results depend on ``n_jobs`` only through the time budget. With a time budget below 20 seconds, one
-        job is used, because starting processes takes seconds.
+        Number of jobs that run in parallel. One job is a fit on one thread, and at most 4 fits run at the
+        same time. ``n_jobs`` changes the results only because of the time budget. With a time budget of less
+        than 20 seconds, one job is used, because the start of processes takes seconds.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible if there is no time budget, and if a stored study is new and
-        not shared.
+        Seed of the search. An integer makes results reproducible if there is no time budget and no other
+        search has used the same stored study.
     verbose : int, default=0
-        1 writes a line to stderr for each candidate.
+        With 1, a line about each candidate is written to stderr.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The selected model, fitted to all rows: an `UncertaintyRegressor`, or a `MixtureRegressor` of several.
-        If there is a recalibrator, or an encoder of strings and dates, it is a Pipeline with these fitted
-        steps. Members of the `MixtureRegressor` are frozen: another fit does not change them, even in a
-        clone.
+        The selected model, fitted to all rows: an `UncertaintyRegressor`, or a `MixtureRegressor` for a pool.
+        If the model needs a recalibrator, or an encoder of strings and dates, it is a Pipeline with these
+        steps. The members of a `MixtureRegressor` are frozen, so neither another fit nor a clone changes
+        them.
     leaderboard_ : DataFrame
-        One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
-        ``"crps"`` of the out-of-fold forecasts with its ``"standard_error"``; ``"coverage"`` and mean
-        ``"width"`` of the 90 % intervals of these forecasts; ``"seconds"`` of all fits; ``"state"``;
-        ``"params"``, or the weights of a pool. The state is "complete"; "stored" for a stored candidate that
-        was not fitted again; "pruned" after a few folds, with their scores; "out of time" if the next fit
-        would not have ended in time; or "failed" after an error.
+        One row per candidate, with the winner first. The columns are ``"base"``, ``"method"`` and
+        ``"recalibration"``; the mean ``"crps"`` of the out-of-fold forecasts and its ``"standard_error"``;
+        the ``"coverage"`` and the mean ``"width"`` of their 90 % intervals; the ``"seconds"`` of all fits;
+        ``"state"``; and ``"params"``, or the weights of a pool. The state is "complete", "pruned" (stopped
+        after a few folds), "stored" (in the storage and not fitted again), "out of time" (not enough time for
+        the next fit) or "failed" (an error).
     time_spent_ : dict of str to float
-        Seconds by use: ``"imports"`` of packages; ``"probes"``, fits on few rows that measure the time of a
-        model; ``"trials"``, fits and forecasts of candidates; ``"choice"``, weights of the pool and
-        recalibrators; ``"refits"`` to all rows; ``"other"``; and the ``"total"``.
+        Seconds by use: ``"imports"`` of packages; ``"probes"``, which are fits to few rows that measure the
+        time of a model; ``"trials"``, which are fits and forecasts of candidates; ``"choice"``, the weights
+        of the pool and the recalibrators; ``"refits"`` to all rows; ``"other"``; and ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    refit_best : Choice under constraints in scikit-learn's searches.
+    refit_best : Selection under constraints in scikit-learn's searches.
     skuq.regressors.MixtureRegressor : Pool of given models.
     skuq.integrations.flaml.learner : Search by FLAML.
 
     Notes
     -----
-    Base models come first, with their own parameters and the method of
-    ``UncertaintyRegressor(method="auto")``. Each candidate is fitted fold by fold, with ``effort="low"``.
-    After each fold, candidates that are not in the best third are pruned [1]_, [2]_.
+    Each base model is first tried with its own parameters and with the method of
+    ``UncertaintyRegressor(method="auto")``. A candidate is fitted to one fold after another, with
+    ``effort="low"``. After each fold, candidates that are not in the best third are stopped [1]_, [2]_.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model and of
-    their pool, and evaluated on the other folds, without further fits of models. Recalibrations of the same
-    forecasts within half a percent of the smallest CRPS count as equal. The recalibration with the coverage
-    closest to 90 % is selected. The pool averages quantile functions, with the weights of `MixtureRegressor`.
+    their pool, and are evaluated on the other folds. This does not need further fits of models.
+    Recalibrations of the same forecasts are equally good if their CRPS is within half a percent of the
+    smallest CRPS; among these, the recalibration with the coverage closest to 90 % is selected. The pool
+    averages quantile functions, with the weights of `MixtureRegressor`.
 
     A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
-    from earlier fits of the same base model and method. Before the first fit, the time is estimated from fits
-    on 100, 400, 1600, ... rows if needed. For packages of the default space, typical times are also used. The
-    first candidate is the first base model whose fits are expected to end in time, if necessary with fewer
-    trees. If no base model can be fitted in time, the fastest base model is fitted, and the search exceeds
+    from earlier fits of the same base model and method. Before the first fit, the time is estimated from
+    typical times for the packages of the default space and, if needed, from fits to 100, 400, 1600, ... rows.
+    The first candidate is the first base model for which there is enough time, if necessary with fewer trees.
+    If there is not enough time for any base model, the fastest base model is fitted, and the search exceeds
     its budget. No candidate is fitted twice, so a space without continuous parameters may end the search
     early. If a base model with its own parameters fails with a method, this combination is not tried again.
 
-    Every base model of the default space takes data frames with strings, categories, dates and missing
-    values. Strings become categories for the boosting of scikit-learn and LightGBM, integers for forests and
-    CatBoost, and indicators for other models, where medians replace missing values. A date becomes the days
-    since 1970 and its position in the year, the week and the day. The encoders are fitted to X of all rows,
-    without the target.
+    All base models of the default space accept data frames with strings, categories, dates and missing
+    values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers
+    for forests and CatBoost, and to indicators for other models. For these other models, missing values are
+    replaced by medians. A date is converted to the number of days since 1970 and its positions in the year,
+    the week and the day. The encoders are fitted to X of all rows, without the target.
 
-    In a storage, a trial that Ctrl-C or SIGTERM interrupts is recorded as failed. A resumed search first fits
-    the best stored candidate of each base model again, because forecasts are not stored, and then the
-    interrupted trials. A trial of a killed process counts as interrupted; on another machine a process counts
-    as killed five minutes after its last heartbeat. A trial that was interrupted three times is not repeated.
-    Candidates under evaluation in another process are skipped unless no other candidate is left.
+    If Ctrl-C or SIGTERM interrupts a trial, the trial is recorded as failed in the storage. A resumed search
+    first fits the best stored candidate of each base model again, because forecasts are not stored. It then
+    fits the interrupted candidates. A trial of a killed process counts as interrupted; a process on another
+    computer counts as killed five minutes after its last heartbeat. A candidate that was interrupted three
+    times is not repeated. Candidates that another process evaluates are skipped unless there is no other
+    candidate.
 
-    The scores of the leaderboard determine the winner and are therefore slightly optimistic. For an unbiased
-    estimate, pass the whole regressor to ``cross_validate``, which runs a separate search on the training
-    rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
+    The scores of the leaderboard are slightly optimistic for the winner, because they are used to select it.
+    For an unbiased estimate, pass the whole regressor to ``cross_validate``: a separate search then runs on
+    the training rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
 
-    Errors of single candidates and recalibrators give a FitFailedWarning. If all fail, the first error is
-    raised.
+    An error of a candidate or of a recalibrator gives a FitFailedWarning. If all candidates fail, the first
+    error is raised.
 
     References
     ----------
@@ -221,24 +222,25 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.verbose = verbose
 
     def search_space(self) -> dict[str, Any]:
-        """Return a copy of the search space, which may be changed and passed as ``space``.
+        """Return a copy of the search space, which you can change and pass as ``space``.
 
         Returns
         -------
         space : dict
-            ``"estimators"`` has a dict for each base model, by name, in the order of the search. Names must
-            not be ``"pool"``. Only ``"estimator"`` is required.
+            ``"estimators"`` is a dict with a dict for each base model, in the order of the search. The keys
+            are the names of the base models, which must not be ``"pool"``. The dict of a base model has these
+            keys; only ``"estimator"`` is required.
 
             - ``"estimator"``: the regressor.
-            - ``"params"``: for each searched parameter a list of values or a frozen scipy.stats distribution,
-              one of ``uniform``, ``loguniform`` and ``randint``.
-            - ``"methods"``: methods of `UncertaintyRegressor`; by default all methods whose rules apply to
-              the regressor. "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless
+            - ``"params"``: for each parameter of the search, a list of values or a frozen scipy.stats
+              distribution (``uniform``, ``loguniform`` or ``randint``).
+            - ``"methods"``: methods of `UncertaintyRegressor`; by default, all methods whose rules apply to
+              the regressor. "forest" and "bootstrap" use random out-of-bag rows, so they are skipped unless
               ``cv`` is an int; if no method is left, the default is used.
             - ``"encoding"``: encoding of strings, dates and missing values, "codes", "categories" or
-              "numbers"; see Notes of the class. Without this key, the model gets X unchanged.
+              "numbers"; see Notes of the class. Without this key, X is not changed.
 
-            ``"recalibrators"`` has recalibrators by name; None keeps the forecasts unchanged.
+            ``"recalibrators"`` is a dict of recalibrators by name; None does not change the forecasts.
 
         Examples
         --------
@@ -263,7 +265,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return data
 
     def _check_options(self) -> float | None:
-        """Check the parameters; return the seconds of the budget."""
         seconds = self.time_budget
         if seconds is not None:
             seconds = check_number(seconds, "time_budget", positive=True)
@@ -291,7 +292,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         if optuna is None and (self.storage is not None or self.study_name is not None):
             raise ValueError(
                 "`storage` and `study_name` need Optuna, but the engine is successive halving. Install "
-                "Optuna, or leave them out."
+                "Optuna, or do not pass these parameters."
             )
         return optuna
 
@@ -353,7 +354,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return report
 
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
-        """Choose among the best candidates and their pool, with or without recalibrator; fit the winner."""
+        """Choose among the best candidates and their pool, with or without a recalibrator; fit the winner."""
         _warn_of_failures(search)
         with self._budget.account("choice"):
             found = finalists(search.affordable(), search.evaluator, self.pool)
@@ -362,7 +363,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         if least > 0:
             warn_user(
                 f"no complete candidate satisfies {', '.join(map(str, constraints))}; the candidate with "
-                f"the smallest relative violation, {least:.3g}, is chosen.",
+                f"the smallest relative violation, {least:.3g}, is selected.",
                 ConstraintWarning,
             )
         self.best_estimator_ = winner.fit(search.evaluator)
@@ -393,10 +394,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return router_for(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if any base model has it."""
+        """Return the tags; an input tag is set if at least one base model has it."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.time_budget is not None
-        if self.space is None:  # packages of the default space must not be imported here
+        if self.space is None:  # no package of the default space may be imported here
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
             tags.input_tags.string = tags.input_tags.categorical = True
             return tags
@@ -405,7 +406,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             encoded = any(entry.get("encoding") is not None for entry in entries)
             tags.input_tags.string = tags.input_tags.categorical = encoded
             members = [get_tags(entry["estimator"]) for entry in entries]
-        except Exception:  # estimators of other packages may lack tags; an invalid space raises in fit
+        except Exception:  # a base model may have no tags; `fit` checks the space
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)
@@ -413,7 +414,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
 
 def _warn_of_failures(search: Search) -> None:
-    """Warn of failed candidates; raise the first error if none is complete."""
+    """Warn of failed candidates, or raise the first error if no candidate is complete."""
     failures = [(trial.candidate.base, trial.error) for trial in search.trials if trial.error is not None]
     if not failures:
         return
@@ -421,7 +422,7 @@ def _warn_of_failures(search: Search) -> None:
     if not search.best:
         raise error
     warn_user(
-        f"{len(failures)} of {len(search.trials)} candidates failed, first {base!r}: "
+        f"{len(failures)} of {len(search.trials)} candidates failed. The first is {base!r}: "
         f"{type(error).__name__}: {error}",
         FitFailedWarning,
     )

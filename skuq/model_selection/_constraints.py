@@ -17,14 +17,14 @@ Value = TypeVar("Value", float, FloatArray)
 
 @dataclass(frozen=True)
 class Constraint:
-    """A limit that a metric must not exceed ("<=") or fall below (">=")."""
+    """Upper limit ("<=") or lower limit (">=") of a metric."""
 
     name: str
     operator: str
     limit: float
 
     def violation(self, value: Value) -> Value:
-        """Return the relative violation of the limit; at most 0 for values that satisfy the constraint."""
+        """Return the relative violation of the limit, which is at most 0 if the constraint is satisfied."""
         excess = value - self.limit if self.operator == "<=" else self.limit - value
         return excess / (abs(self.limit) or 1.0)
 
@@ -33,7 +33,6 @@ class Constraint:
 
 
 def read_constraints(subject_to: Mapping[str, tuple[str, float]] | None) -> tuple[Constraint, ...]:
-    """Return the checked constraints; an empty tuple for None."""
     if subject_to is None:
         return ()
     if not isinstance(subject_to, Mapping):
@@ -48,7 +47,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
         raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
     if name.startswith("neg_"):
         raise ValueError(
-            f"`subject_to` must name the metric itself, in its own units: {name.removeprefix('neg_')!r}, "
+            f"`subject_to` must use the name of the metric and its own units, {name.removeprefix('neg_')!r}, "
             f"got {name!r}."
         )
     if not isinstance(condition, tuple | list) or len(condition) != 2:
@@ -60,7 +59,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
 
 
 def _check_range(constraint: Constraint) -> None:
-    """Raise if every value of a skuq metric satisfies its constraint, or if no value does."""
+    """Raise if all values of a skuq metric satisfy the constraint, or if no value does."""
     spec = find_spec(constraint.name)
     if spec is None:
         return
@@ -72,8 +71,8 @@ def _check_range(constraint: Constraint) -> None:
         share = "every"
     else:
         return
-    hint = " Coverages and rates are fractions, not percent." if spec.bounds == (0, 1) else ""
+    hint = " Coverages and rates are fractions, not percentages." if spec.bounds == (0, 1) else ""
     raise ValueError(
         f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}', "
-        f"which {share} value satisfies: {constraint.name} lies in [{low:g}, {high:g}].{hint}"
+        f"which {share} value satisfies: {constraint.name} is always in [{low:g}, {high:g}].{hint}"
     )

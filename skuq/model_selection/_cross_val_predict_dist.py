@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -11,10 +11,38 @@ from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._sklearn_compat import count_rows, routing_enabled
-from skuq._typing import ArrayLike
-from skuq._validation import check_target, check_unmasked
+from skuq._typing import ArrayLike, IntArray
+from skuq._validation import check_option, check_target, check_unmasked
 from skuq.distributions import Distribution
 from skuq.prediction._child import iter_wrapped
+
+
+@overload
+def cross_val_predict_dist(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    cv: Any = None,
+    groups: ArrayLike | None = None,
+    params: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
+    return_rows: Literal[False] = False,
+) -> Distribution: ...
+
+
+@overload
+def cross_val_predict_dist(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    cv: Any = None,
+    groups: ArrayLike | None = None,
+    params: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
+    return_rows: Literal[True],
+) -> tuple[Distribution, IntArray]: ...
 
 
 def cross_val_predict_dist(
@@ -26,44 +54,52 @@ def cross_val_predict_dist(
     groups: ArrayLike | None = None,
     params: dict[str, Any] | None = None,
     n_jobs: int | None = None,
-) -> Distribution:
+    return_rows: bool = False,
+) -> Distribution | tuple[Distribution, IntArray]:
     """Return the out-of-fold predictive distribution of each row.
 
     This function is the counterpart of `sklearn.model_selection.cross_val_predict` for distributions. Use it
-    for calibration plots, for fitting a recalibrator by hand, or for stacking. To evaluate a model, use
-    `cross_validate` with skuq's scorers, which scores each fold separately.
+    for calibration plots, to fit a recalibrator, or for stacking. To evaluate a model, use `cross_validate`
+    with skuq's scorers, which scores each fold separately.
 
     Parameters
     ----------
     estimator : estimator
-        Any estimator that `predict_dist` takes; cloned for every fold.
+        Any estimator that `predict_dist` accepts; cloned for each fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
         Features, or predictions for a recalibrator.
     y : array-like of shape (n,) or (n, d), default=None
         The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds that test every row exactly once. None means 5 folds. An int k is ``KFold(k, shuffle=True)``
-        with a fixed seed. The folds are therefore the same in every call. Rows are shuffled, so that no model
-        must extrapolate if the rows of X are sorted.
+        Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
+        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are shuffled,
+        because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
-        Groups for a splitter that uses them. With metadata routing enabled, pass them in ``params``.
+        Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
     params : dict, default=None
-        Parameters of the estimator's ``fit``; values with one entry per row are indexed by fold. With
-        metadata routing enabled they are routed to the splitter and to ``fit`` as requested.
+        Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds. If
+        metadata routing is enabled, they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+    return_rows : bool, default=False
+        Whether to return the tested rows too. The splitter may then test some rows several times or never,
+        as ``TimeSeriesSplit`` does.
 
     Returns
     -------
     dist : Distribution or JointDistribution
-        n rows in the order of X, in the units of y.
+        Distributions of the n rows in the order of X, in the units of y. With ``return_rows``, distributions
+        of the rows in ``rows``.
+    rows : ndarray of int
+        Indices of the tested rows in ascending order. Only with ``return_rows``.
 
     Raises
     ------
     ValueError
-        If ``cv`` does not test every row exactly once; `RecalibratedRegressor` supports such splitters.
+        If ``cv`` does not test every row exactly once, unless ``return_rows``. `RecalibratedRegressor`
+        supports such splitters too.
     NotProbabilisticError
-        If the fitted estimator gives no distribution.
+        If the fitted estimator has no predictive distribution.
 
     See Also
     --------
@@ -71,7 +107,7 @@ def cross_val_predict_dist(
 
     Notes
     -----
-    The cost is one fit per fold.
+    Cost: one fit per fold.
 
     Examples
     --------
@@ -82,6 +118,13 @@ def cross_val_predict_dist(
     >>> dist = cross_val_predict_dist(BayesianRidge(), X, y, cv=10)
     >>> len(dist) == len(y)
     True
+
+    The first rows of a time series are never tested:
+
+    >>> from sklearn.model_selection import TimeSeriesSplit
+    >>> dist, rows = cross_val_predict_dist(BayesianRidge(), X, y, cv=TimeSeriesSplit(5), return_rows=True)
+    >>> len(dist), int(rows[0])
+    (365, 77)
     """
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"`estimator` must be an instance with a method `fit`, got {estimator!r}.")
@@ -93,7 +136,11 @@ def cross_val_predict_dist(
         splitter, params = _route(estimator, splitter, X, target, groups, params or {})
         groups = None
     fitted = cross_fit(estimator, X, target, cv=splitter, groups=groups, params=params, n_jobs=n_jobs)
-    return cast(Distribution, fitted.in_row_order(n))
+    if not check_option(return_rows, "return_rows", (True, False)):
+        return cast(Distribution, fitted.in_row_order(n))
+    rows, dist = fitted.tested()
+    order = np.argsort(rows, kind="stable")
+    return dist[order], rows[order]
 
 
 def _keeps_shape(estimator: Any, y: Any) -> bool:
@@ -108,7 +155,7 @@ def _keeps_shape(estimator: Any, y: Any) -> bool:
 def _route(
     estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Return folds and fit parameters, with the metadata routed to the splitter and to ``fit``."""
+    """Return the folds and the fit parameters, after routing the metadata to the splitter and ``fit``."""
     if groups is not None:
         raise ValueError(
             "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "

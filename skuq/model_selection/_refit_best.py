@@ -1,4 +1,4 @@
-"""Choice of the candidate of a multi-metric search under constraints."""
+"""Selection of the best candidate of a multi-metric search under constraints."""
 
 from __future__ import annotations
 
@@ -23,39 +23,40 @@ def refit_best(
 ) -> Callable[[Mapping[str, Any]], int]:
     """Return a ``refit`` function that selects the best candidate of a search under constraints.
 
-    Use the function to select by a proper score among models whose calibration, width or time satisfies a
-    limit. Without constraints, prefer ``refit="neg_crps"``, because the search then has more attributes.
+    Use this function to select the model with the best proper score among models whose calibration, width or
+    time satisfies a limit. Without constraints, prefer ``refit="neg_crps"``, because the search then has more
+    attributes.
 
     Parameters
     ----------
     scorer_name : str
-        Key in ``scoring`` of the scorer to maximize, such as "neg_crps".
+        Key in ``scoring`` of the scorer that is maximized, such as "neg_crps".
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on the mean test value of other metrics, in the metric's own units and without ``neg_``:
+        Constraints on the mean test values of other metrics, in the units of the metric and without ``neg_``:
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
-        uses the scorer ``neg_ence`` with the opposite sign; "mean_absolute_error" uses scikit-learn's
-        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are also allowed. A constraint that every
-        value of its metric satisfies, or that no value satisfies, raises an error.
+        uses the scorer ``neg_ence`` with the opposite sign; a constraint on "mean_absolute_error" uses
+        ``neg_mean_absolute_error`` of scikit-learn. Times such as "mean_fit_time" are also allowed. A
+        constraint that all values of its metric satisfy, or that no value satisfies, raises an error.
 
     Returns
     -------
     refit : callable
-        Function of ``cv_results_`` that returns the index of the chosen candidate. It can be pickled and
-        cloned.
+        Function that gets ``cv_results_`` and returns the index of the selected candidate. It can be pickled
+        and cloned.
 
     Raises
     ------
     ValueError
-        During the search, if a metric is not in ``cv_results_`` or every candidate has a NaN. A candidate
-        with a NaN in the score or in a constraint is never selected.
+        During the search, if a metric is not in ``cv_results_``, or if all candidates have a NaN. A candidate
+        with a NaN in its score or in a constraint is never selected.
 
     Warns
     -----
     ConstraintWarning
-        During the search, if no candidate satisfies every constraint. The candidate with the smallest
-        relative violation is then selected. If several candidates have this violation, the score decides. The
-        relative violation of a candidate is its largest violation divided by the limit (by 1 if the limit is
-        0).
+        During the search, if no candidate satisfies all constraints. The candidate with the smallest relative
+        violation is then selected; if several candidates have the same violation, the score decides. A
+        relative violation is the largest violation of a candidate, divided by the limit (or by 1 if the limit
+        is 0).
 
     See Also
     --------
@@ -63,11 +64,11 @@ def refit_best(
 
     Notes
     -----
-    With a callable ``refit``, scikit-learn does not define ``best_score_`` (use
-    ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score`` fails (use
-    ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_`` and
-    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV accepts only one metric, so it cannot
-    use a callable ``refit``.
+    With a callable ``refit``, scikit-learn does not define ``best_score_``; use
+    ``cv_results_["mean_test_neg_crps"][search.best_index_]``. ``search.score`` raises an error; use
+    ``get_scorer("neg_crps")(search, X, y)``. ``predict``, ``best_estimator_``, ``best_params_`` and
+    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV cannot use a callable ``refit``,
+    because it accepts only one metric.
 
     Examples
     --------
@@ -91,29 +92,29 @@ def refit_best(
     spec = find_spec(scorer_name)
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
-            f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
-            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}', with "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) as the entry of this name in `scoring`."
+            f"`scorer_name` must be a metric with a direction, got {scorer_name!r}, for which neither higher "
+            f"nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
+            f"make_scorer({scorer_name!r}, greater_is_better=False) under this name in `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 
 
 @dataclass(frozen=True)
 class RefitBest:
-    """Callable that returns the best candidate of ``cv_results_``; made by `refit_best`."""
+    """Callable that `refit_best` returns; it returns the best candidate of ``cv_results_``."""
 
     scorer_name: str
     constraints: tuple[Constraint, ...] = ()
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
-        """Return the index of the chosen candidate in the ``cv_results_`` of a multi-metric search."""
+        """Return the index of the selected candidate in the ``cv_results_`` of a multi-metric search."""
         score = _score_column(cv_results, self.scorer_name)
         violation = self._violation(cv_results, score.size)
         valid = ~(np.isnan(score) | np.isnan(violation))
         if not valid.any():
             raise ValueError(
                 f"at least one candidate must have finite values of {self.scorer_name!r} and of the "
-                "constraints, but every candidate has a NaN. Run the search with error_score='raise' to see "
+                "constraints, but all candidates have a NaN. Pass error_score='raise' to the search to see "
                 "the error."
             )
         least = violation[valid].min()
@@ -123,7 +124,7 @@ class RefitBest:
         return int(eligible[np.argmax(score[eligible])])
 
     def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
-        """Return the largest relative violation of each candidate, 0 if every constraint holds."""
+        """Return the largest relative violation of each candidate; 0 if all constraints are satisfied."""
         worst = np.zeros(n)
         for constraint in self.constraints:
             violation = constraint.violation(_constraint_column(cv_results, constraint.name))
@@ -134,7 +135,7 @@ class RefitBest:
         limits = ", ".join(map(str, self.constraints))
         warn_user(
             f"no candidate satisfies {limits}; the candidate with the smallest relative violation, "
-            f"{least:.3g}, is chosen.",
+            f"{least:.3g}, is selected.",
             ConstraintWarning,
         )
 
@@ -156,14 +157,14 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
         spec = find_spec(name)
         if spec is not None and spec.direction == "lower":
             raise ValueError(
-                f"`scoring` must contain {spec.scorer_name!r}, got {name!r}, whose sign is ambiguous because "
-                f"smaller is better. Use scorers({spec.scorer_name!r})."
+                f"`scoring` must contain {spec.scorer_name!r}, got {name!r}. Its sign is ambiguous, "
+                f"because smaller is better. Use scorers({spec.scorer_name!r})."
             )
         return as_float_array(cv_results[_PREFIX + name], name)
     if name in ("mean_fit_time", "mean_score_time"):
         return as_float_array(cv_results[name], name)
     raise ValueError(
-        f"`subject_to` must name metrics of the search ({_listing(cv_results)}), got {name!r}. Add its "
+        f"`subject_to` must contain metrics of the search ({_listing(cv_results)}), got {name!r}. Add its "
         "scorer to `scoring`."
     )
 

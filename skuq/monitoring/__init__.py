@@ -1,8 +1,15 @@
-"""Block-wise computation of metrics, calibration over time, and sequential tests of calibration."""
+"""Metrics of blocks of rows, calibration over time, and sequential tests of calibration."""
 
 from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 from skuq.monitoring._calibration_drift import calibration_drift
 from skuq.monitoring._coverage_monitor import CoverageMonitor
+from skuq.monitoring._exchangeability_monitor import ExchangeabilityMonitor
 from skuq.monitoring._pit_monitor import PITMonitor
 
-__all__ = ["CoverageMonitor", "MetricAccumulator", "PITMonitor", "calibration_drift"]
+__all__ = [
+    "CoverageMonitor",
+    "ExchangeabilityMonitor",
+    "MetricAccumulator",
+    "PITMonitor",
+    "calibration_drift",
+]

@@ -1,4 +1,4 @@
-"""Bets that levels are not uniform; the wealth of the bets is an e-value after every row."""
+"""Sequential bets against uniform levels, whose wealth is an e-value after every row."""
 
 from __future__ import annotations
 
@@ -8,34 +8,28 @@ import numpy as np
 from scipy.special import betaln
 
 from skuq._typing import FloatArray
+from skuq._validation import check_random_state, check_single_coverage
 
 PARAMETERS = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
-"""Parameters of the beta densities; each pair of them is one bet."""
+"""Parameters of the beta densities; each pair of parameters is one bet."""
 
 SPACING = 256
-"""Number of rows between two starts of the bets."""
+"""Number of rows between two possible times of a change, at which the bets begin again."""
 
 LEAST_LOG = -1e200
-"""Finite value for the logarithm of 0, so that opposite infinities do not give NaN."""
+"""Finite value for the logarithm of 0, because the sum of inf and -inf would be NaN."""
 
 _A, _B = (grid.ravel() for grid in np.meshgrid(PARAMETERS, PARAMETERS))
 _BETS = np.stack([_A - 1, _B - 1, -betaln(_A, _B)])
 
 
 class BetaBets:
-    r"""Mixture of beta densities as bets that levels are not uniform, with restarts.
+    """Bets against uniform levels, such as PIT values or conformal p-values, with beta densities.
 
-    If each level is uniform given all previous levels, the wealth is a martingale with mean 1. Levels may be
-    PIT values or randomized conformal p-values. The state is one number per bet.
-
-    A bet on a level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets get a new
-    stake, so that bets can win after previous losses. The stakes of all starts add up to 1. The wealth is the
-    sum over the bets and the stakes of future starts.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of levels so far.
+    If each level is uniform given all previous levels, the wealth is a martingale with mean 1. A bet on a
+    level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets begin again with a
+    new stake, so that they detect later changes. The stakes of all starts add up to 1. The wealth is the sum
+    over all bets and all starts, plus the stakes of future starts.
     """
 
     def __init__(self) -> None:
@@ -43,14 +37,14 @@ class BetaBets:
         self._log_wealth: FloatArray = np.full(_A.size, -np.inf)
 
     def update(self, log_level: FloatArray, log_complement: FloatArray) -> FloatArray:
-        """Return the logarithm of the wealth after each row, shape (n,), from log(u) and log(1 - u)."""
+        """Return the logarithm of the wealth after each row, from log(u) and log(1 - u)."""
         log_levels = np.maximum(np.stack([log_level, log_complement], axis=1), LEAST_LOG)
         first_start = -self.n_rows % SPACING
         parts = np.split(log_levels, np.arange(first_start, len(log_levels), SPACING))
         return np.concatenate([self._bet(part) for part in parts if len(part)])
 
     def _bet(self, log_levels: FloatArray) -> FloatArray:
-        """Bet on rows between two starts of new stakes; a start may precede the first row."""
+        """Bet on rows; new bets may begin only at the first row."""
         start = self.n_rows // SPACING
         future = _stakes_after(start + 1)
         if self.n_rows % SPACING == 0:
@@ -64,9 +58,30 @@ class BetaBets:
         return np.asarray(largest + np.log(total))
 
 
-def _stakes_after(starts: int) -> float:
-    """Return the sum of the stakes of all starts after the given number of starts.
+class BetaMonitor:
+    """Base class of monitors that bet against uniform levels."""
 
-    The stakes decrease slowly, so late changes still have high stakes, and early false alarms are rare.
-    """
+    def __init__(self, false_alarm: float, random_state: int | np.random.RandomState | None) -> None:
+        self.false_alarm = check_single_coverage(false_alarm, "false_alarm")
+        self.n_rows_, self.e_value_ = 0, 1.0
+        self.alarm_ = False
+        self.alarm_row_: int | None = None
+        self._bets, self._rng = BetaBets(), check_random_state(random_state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_rows_} rows, e_value_={self.e_value_:.3g})"
+
+    def _bet(self, log_level: FloatArray, log_complement: FloatArray) -> None:
+        """Update the e-value and the alarm with log(u) and log(1 - u) of new rows."""
+        log_e = self._bets.update(log_level, log_complement)
+        with np.errstate(over="ignore"):
+            self.e_value_ = float(np.exp(log_e[-1]))
+        alarms = log_e >= -math.log(self.false_alarm)
+        if not self.alarm_ and alarms.any():
+            self.alarm_, self.alarm_row_ = True, self.n_rows_ + 1 + int(np.argmax(alarms))
+        self.n_rows_ = self._bets.n_rows
+
+
+def _stakes_after(starts: int) -> float:
+    """Return the sum of all stakes after the given number of starts; the stakes decrease slowly."""
     return math.log(3) / math.log(3 + starts)

@@ -21,21 +21,21 @@ METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
     r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
-    The rows of each hour, day or month are accumulated separately. For each period, the table has the
-    coverage, the width, the score, and a test of the uniformity of the PIT. The probability that a calibrated
-    model has any flag in the table is at most `false_alarm`. Separate tests of each period would flag some
-    periods by chance, and the number of such periods would grow with the table. The table describes past
-    periods. `CoverageMonitor` raises an alarm as soon as the evidence suffices.
+    The rows of each period, such as an hour, a day or a month, are accumulated separately. The table has the
+    coverage, the width and the CRPS of each period, and a flag for periods in which the coverage or the PIT
+    is significantly wrong. For a calibrated model, the probability of one or more flags in the table is at
+    most `false_alarm`. The table describes past periods. For an alarm as soon as the evidence suffices, use
+    `CoverageMonitor`.
 
     Parameters
     ----------
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
-        accumulator needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which
-        are among the defaults. Forecasts with atoms have no log score. For such forecasts, use
+        accumulator needs the metrics "crps" and "mpiw", and the curves "calibration" and "reliability".
+        ``MetricAccumulator()`` has all of them. Forecasts with atoms have no log score, so they need
         ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
-        Largest probability that a calibrated model has a flag in any period, in (0, 1).
+        Largest probability of one or more flags in the table of a calibrated model, in (0, 1).
 
     Returns
     -------
@@ -58,14 +58,14 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     Raises
     ------
     ValueError
-        If an accumulator has no rows, or lacks a metric or curve.
+        If an accumulator has no rows, or if it has no required metric or curve.
 
     See Also
     --------
     CoverageMonitor : A test of coverage that is valid after every row.
     MetricAccumulator : Accumulates the rows of a period.
     skuq.displays.CalibrationDriftDisplay : A plot of the table.
-    skuq.evaluation.expected_loss : An estimate of the error without labels, and the cases in which it fails.
+    skuq.evaluation.expected_loss : An estimate of the error before the targets are observed.
 
     Notes
     -----
@@ -75,15 +75,15 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
 
     If forecasts have atoms (point masses), such as forecasts of counts or an `Empirical` distribution, their
     central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
-    then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. Some
-    changes keep the PIT uniform, for example more noise and predictions that are wider by the right amount.
-    Such a change does not affect the calibration. Only the CRPS and the width show such a change.
+    then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. A change
+    may leave a model calibrated, for example if the noise increases and the predicted distributions become
+    wider by the right amount. Only the CRPS and the width show such a change.
 
-    No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
-    and `pit_distance` show the size of the deviations.
+    No fitted model is calibrated exactly. With very many rows, even small deviations are therefore flagged.
+    `low`, `high` and `pit_distance` show the size of the deviations.
 
-    The error rates hold for independent rows. Errors of neighboring hours are correlated, so that the
-    effective number of rows is below `n`. Use the forecasts of every k-th hour, with k large enough for
+    The false alarm rate holds for independent rows. The errors of neighboring hours are correlated, so the
+    effective number of rows is below `n`. In this case, use only every k-th hour, with k large enough for
     uncorrelated errors.
 
     References
@@ -109,17 +109,17 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     rate = check_single_coverage(false_alarm, "false_alarm")
     coverage = _check_periods(periods)
     rows = [_row_of(accumulator) for accumulator in periods.values()]
-    # Labels may be tuples, such as year and month.
+    # A label may be a tuple, such as (year, month), which pandas would convert to a MultiIndex.
     table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
-    # The tests of coverage use half of the false alarm rate. A flag is therefore set whenever an interval
-    # excludes the nominal coverage.
+    # The tests of coverage use half of the false alarm rate. A period whose interval excludes the nominal
+    # coverage is therefore always flagged.
     low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
     table.insert(2, "low", low)
     table.insert(3, "high", high)
     too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
-    # A calibrated central interval with a bound on an atom covers more than nominal.
+    # If a bound of a central interval is an atom, even a calibrated interval covers more than nominal.
     atoms = [accumulator.has_atoms for accumulator in periods.values()]
     by_coverage = np.where(atoms, too_few, 2 * np.minimum(too_few, too_many))
     adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))
@@ -145,7 +145,8 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
         if missing:
             raise ValueError(
                 f"`periods` must hold accumulators with the metrics {METRICS} and the curves {CURVES}, got "
-                f"one without {min(missing)!r} for {label!r}. MetricAccumulator() has all of them."
+                f"an accumulator without {min(missing)!r} for {label!r}. Use `MetricAccumulator()`, which "
+                "has all of them."
             )
         if accumulator.n_rows == 0:
             raise ValueError(
@@ -161,7 +162,7 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
     metrics, bins = accumulator.result(), accumulator.reliability_table()
     curve = accumulator.calibration_curve()
     rmse, rmv = (root_mean_square(bins[name].to_numpy(), bins["n"].to_numpy()) for name in ("rmse", "rmv"))
-    with np.errstate(divide="ignore", invalid="ignore"):  # all standard deviations may be 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # All standard deviations may be 0.
         ratio = float(np.divide(rmse, rmv))
     return {
         "n": float(np.round(check_repetitions(accumulator.total_weight, accumulator.n_rows))),
@@ -177,7 +178,7 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
 def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
     """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
     tail = false_alarm / 2
-    # The beta distribution is not defined if there is no hit or no miss. The interval then ends at 0 or 1.
+    # Without hits or without misses, the beta distribution is not defined, and the interval ends at 0 or 1.
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
     high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
     return low, high

@@ -15,17 +15,17 @@ from skuq.metrics._internal import check_forecast_or_bounds, coverage_rows, has_
 ALTERNATIVES = ("less", "greater", "two-sided")
 
 SPACING = 256
-"""Number of rows between two possible times of a change."""
+"""Number of rows between two times at which the test assumes that the coverage may change."""
 
 
 class CoverageMonitor:
     r"""Sequential test of the coverage of prediction intervals.
 
-    The test compares targets with their intervals as rows arrive, and accumulates evidence against the
-    nominal coverage in an e-value. Under the null hypothesis, the probability that the e-value ever reaches
-    ``1 / false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, tests for a fixed
-    sample size eventually reject a true null hypothesis if they are repeated after each update. For a single
-    period of fixed length, `prediction_interval_coverage` and its standard error have more power.
+    The monitor compares targets with their intervals as rows arrive. The evidence against the nominal
+    coverage is an e-value. If the coverage is nominal, the probability that the e-value ever reaches ``1 /
+    false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, a test for a fixed number
+    of rows that is repeated after each update eventually causes a false alarm. For a single period of fixed
+    length, `prediction_interval_coverage` and its standard error have more power.
 
     Parameters
     ----------
@@ -34,10 +34,9 @@ class CoverageMonitor:
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
-        Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
-        of the two. With "less", the null hypothesis is that the coverage is at least nominal. Use "less" for
-        conformal intervals and for calibrated forecasts with atoms. These intervals cover more than nominal,
-        so the other alternatives cause false alarms.
+        Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or one of
+        both ("two-sided"). Use "less" for conformal intervals and for forecasts with atoms, because these
+        intervals may correctly cover more than nominal.
 
     Attributes
     ----------
@@ -46,31 +45,32 @@ class CoverageMonitor:
     n_misses_ : int
         Number of targets outside their interval.
     e_value_ : float
-        Evidence against the null hypothesis. Under the null hypothesis, the expected e-value is at most 1.
+        Evidence for the alternative. If the null hypothesis is true, the expected e-value is at most 1.
     alarm_ : bool
         Whether the e-value was ``1 / false_alarm`` or more after some update.
 
     See Also
     --------
     PITMonitor : A test of whole distributions.
-    prediction_interval_coverage : The share of targets inside.
+    prediction_interval_coverage : The share of targets in their interval.
 
     Notes
     -----
-    For a change at row s, the evidence is the likelihood ratio of the misses in row s and all later rows. In
-    the alternative, the probability q of a miss is uniform on one side of the nominal :math:`p = 1 - c`. With
-    k misses in m rows, the evidence for low coverage,
+    Suppose that the coverage changes at row s. The evidence for this change is the likelihood ratio of the
+    misses from row s on. Under the alternative, the probability q of a miss is uniform on one side of the
+    nominal probability :math:`p = 1 - c`. With k misses in m rows, the evidence for low coverage
 
     .. math:: E_s = \frac1{1 - p} \int_p^1 \frac{q^k (1 - q)^{m - k}}{p^k (1 - p)^{m - k}} \, dq
 
-    is a supermartingale under the null hypothesis that each row has a conditional probability of a miss of at
-    most p. Possible changes are 256 rows apart. The e-value is the weighted mean of these ratios, with weight
-    :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is therefore also a supermartingale. By
-    Ville's inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided
-    e-value is the mean of both one-sided e-values. The test detects a coverage of 85 % instead of 90 % after
-    a median of about 600 rows if the coverage is low from the start. If the low coverage follows 10 000 rows
-    with nominal coverage, the test detects it after about 1300 rows. The time of an update is proportional to
-    the number of new rows plus the number of all previous rows divided by 256.
+    is a supermartingale under the null hypothesis. The null hypothesis is that the probability of a miss in
+    each row, given all previous rows, is at most p. The test assumes possible changes at every 256th row. The
+    e-value is the weighted mean of their likelihood ratios, with weight :math:`1 / (j (j + 1))` for the j-th
+    change [1]_. The e-value is therefore also a supermartingale. By Ville's inequality, the probability that
+    the e-value ever reaches 1 / a is at most a. The two-sided e-value is the mean of both one-sided e-values.
+    The test detects a coverage of 85 % instead of 90 % after a median of about 600 rows if the coverage is
+    low from the start. If the low coverage follows 10 000 rows with nominal coverage, the test detects it
+    after about 1300 rows. The time of an update is proportional to the number of new rows plus the number of
+    all previous rows divided by 256.
 
     References
     ----------
@@ -103,7 +103,7 @@ class CoverageMonitor:
         self.alternative: str = check_option(alternative, "alternative", ALTERNATIVES)
         self.n_rows_, self.n_misses_ = 0, 0
         self.e_value_, self.alarm_ = 1.0, False
-        self._misses_before = np.zeros(1)  # at the possible times of a change
+        self._misses_before = np.zeros(1)  # Number of misses before each possible change.
 
     def __repr__(self) -> str:
         state = f"{self.n_misses_} misses in {self.n_rows_} rows, e_value_={self.e_value_:.3g}"
@@ -129,7 +129,7 @@ class CoverageMonitor:
         target, forecast, _ = check_forecast_or_bounds(y, y_pred, None)
         inside = coverage_rows(target, forecast, coverage=self.coverage)
         misses = self.n_misses_ + np.concatenate([[0.0], np.cumsum(1.0 - inside)])
-        # Rows at a multiple of the spacing are possible times of a change.
+        # A change is possible at each row that is a multiple of the spacing.
         begins = np.arange(SPACING * self._misses_before.size, self.n_rows_ + target.size, SPACING)
         self._misses_before = np.append(self._misses_before, misses[begins - self.n_rows_])
         self.n_rows_, self.n_misses_ = self.n_rows_ + target.size, int(misses[-1])
@@ -146,15 +146,15 @@ class CoverageMonitor:
         log_values = [np.log(weight) + self._log_ratio(misses, rows, side) for side in sides]
         with np.errstate(over="ignore"):
             started = float(np.exp(logsumexp(log_values) - math.log(len(sides))))
-        # The e-value of a change in the future is 1, so the sum of their weights is added.
+        # The e-value of each future change is 1, so the sum of the weights of all future changes is added.
         return started + 1 / (number.size + 1)
 
     def _log_ratio(self, misses: FloatArray, rows: FloatArray, side: str) -> FloatArray:
         p = 1.0 - self.coverage
         a, b = misses + 1, rows - misses + 1
-        # This is the integral of a beta density over q > p. The integral for the hits is its complement.
+        # `share` is the integral of a beta density over the values of q under the alternative.
         share = betainc(b, a, 1 - p) if side == "less" else betainc(a, b, p)
-        with np.errstate(divide="ignore"):  # no evidence at all
+        with np.errstate(divide="ignore"):  # The share may be 0, so that its logarithm is -inf.
             log_share = np.log(share) - math.log(1 - p if side == "less" else p)
         null = misses * math.log(p) + (rows - misses) * math.log1p(-p)
         return np.asarray(betaln(a, b) + log_share - null)

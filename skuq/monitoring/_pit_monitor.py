@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from skuq._typing import ArrayLike
-from skuq._validation import check_random_state, check_single_coverage
 from skuq.distributions._pit import randomized_scores
 from skuq.metrics._internal import check_forecast, has_no_rows
-from skuq.monitoring._beta_bets import BetaBets
+from skuq.monitoring._beta_bets import BetaMonitor
 
 
-class PITMonitor:
+class PITMonitor(BetaMonitor):
     r"""Sequential test of the calibration of predictive distributions.
 
-    The test compares targets with their distributions as rows arrive. The PIT (probability integral
-    transform) of a calibrated forecast is uniform. The monitor accumulates evidence against a uniform PIT in
-    an e-value. For a calibrated forecast, the probability that the e-value ever reaches ``1 / false_alarm``
-    is at most `false_alarm`, for any number of updates. The monitor detects biases and standard deviations
-    that are too small or too large. `CoverageMonitor` tests only one interval per row. Use `CoverageMonitor`
-    for forecasts that may cover more than nominal.
+    The monitor compares targets with their distributions as rows arrive. The PIT (probability integral
+    transform) of a calibrated forecast is uniform. The evidence against a uniform PIT is an e-value. For a
+    calibrated forecast, the probability that the e-value ever reaches ``1 / false_alarm`` is at most
+    `false_alarm`, for any number of updates. The monitor detects biases and standard deviations that are too
+    small or too large. `CoverageMonitor` tests only one interval per row. Use it if the intervals may
+    correctly cover more than nominal, for example if they are conformal.
 
     Parameters
     ----------
     false_alarm : float, default=0.01
         Largest probability that a calibrated forecast ever causes an alarm, in (0, 1).
     random_state : int, RandomState instance or None, default=None
-        Source of the random numbers for targets on atoms. Forecasts without atoms need no random numbers.
+        Source of the random numbers for targets on atoms (point masses). Forecasts without atoms need no
+        random numbers.
 
     Attributes
     ----------
@@ -46,6 +45,7 @@ class PITMonitor:
     See Also
     --------
     CoverageMonitor : A test of the coverage of one interval.
+    ExchangeabilityMonitor : A test of whether new rows resemble the calibration rows.
     calibration_drift : A table of past periods, with tests of the PIT.
     skuq.displays.PITHistogramDisplay : A plot of the PIT values.
 
@@ -55,8 +55,8 @@ class PITMonitor:
     [1]_. A bet b is a density on [0, 1]. Under the null hypothesis, :math:`b(u_i)` has the expected value 1,
     so the product of :math:`b(u_i)` over the rows is a martingale. The mean of the products of several bets
     is a martingale too [2]_. The 49 bets are the beta densities with both parameters from 0.5, 0.7, 0.85, 1,
-    1.2, 1.5 and 2. For a change at row s, the product begins at s. Possible changes are 256 rows apart. The
-    e-value is
+    1.2, 1.5 and 2. If the calibration changes at row s, a product that begins at s has the most evidence. The
+    products therefore begin again at every 256th row. The e-value is
 
     .. math:: E_n = \sum_{j \ge 1} w_j \frac1{49} \sum_{k=1}^{49}
         \prod_{i = 256 (j - 1) + 1}^{n} b_k(u_i), \quad
@@ -73,9 +73,9 @@ class PITMonitor:
     the PIT uniformly from :math:`F(y-)` to :math:`F(y)`. The randomized PIT is uniform for a calibrated
     forecast [3]_. A target outside the support of its forecast is impossible and gives an infinite e-value.
     For this reason, do not pass the members of a small ensemble as an `Empirical` distribution if the targets
-    are continuous. Fit a density to the members first. A target far in a tail does not lose evidence by
-    rounding, because the densities are computed from the logarithms of the distribution function and of its
-    complement.
+    are continuous. Fit a density to the members first. Rounding does not reduce the evidence from a target
+    far in a tail, because the densities are computed from the logarithms of the distribution function and of
+    its complement.
 
     No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. A
     forecast calibrated on k rows has probability errors of about :math:`0.5 / \sqrt k`, and the monitor may
@@ -113,14 +113,7 @@ class PITMonitor:
     def __init__(
         self, *, false_alarm: float = 0.01, random_state: int | np.random.RandomState | None = None
     ) -> None:
-        self.false_alarm = check_single_coverage(false_alarm, "false_alarm")
-        self.n_rows_, self.e_value_ = 0, 1.0
-        self.alarm_ = False
-        self.alarm_row_: int | None = None
-        self._bets, self._rng = BetaBets(), check_random_state(random_state)
-
-    def __repr__(self) -> str:
-        return f"PITMonitor({self.n_rows_} rows, e_value_={self.e_value_:.3g})"
+        super().__init__(false_alarm, random_state)
 
     def update(self, y: ArrayLike, y_pred: Any) -> Self:
         """Add targets and their distributions in chronological order.
@@ -141,11 +134,5 @@ class PITMonitor:
             return self
         target, dist, _ = check_forecast(y, y_pred, None)
         score = randomized_scores(dist, target, self._rng)
-        log_e = self._bets.update(log_ndtr(score), log_ndtr(-score))
-        with np.errstate(over="ignore"):
-            self.e_value_ = float(np.exp(log_e[-1]))
-        alarms = log_e >= -math.log(self.false_alarm)
-        if not self.alarm_ and alarms.any():
-            self.alarm_, self.alarm_row_ = True, self.n_rows_ + 1 + int(np.argmax(alarms))
-        self.n_rows_ = self._bets.n_rows
+        self._bet(log_ndtr(score), log_ndtr(-score))
         return self

@@ -43,16 +43,15 @@ _OWN_NET_PARAMS = {
     "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
-"""Skorch parameters that the estimators set or that have no effect, with their names in the estimators."""
+"""Skorch parameters that the user must not set, and the names of the estimators' own parameters if any."""
 
 
 class BaseNeuralEstimator(BaseEstimator, ABC):
-    """Base class of neural regressors and classifiers.
+    """Base class of neural regressors and classifiers."""
 
-    `fit_together` collects the `TrainingOptions` and the `FitPlan` of each estimator. It passes plans with
-    equal options to `train`, which fits one `StackedNet`. `_finish_fit` stores the posterior of each
-    `TrainedFit`.
-    """
+    # `fit_together` collects the `TrainingOptions` and the `FitPlan` of each estimator. `train` trains the
+    # networks of all plans with equal options in one `StackedNet`. `_finish_fit` stores the posterior of each
+    # `TrainedFit`.
 
     scaler_: Standardizer
     net_: StackedNet
@@ -66,52 +65,50 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Return checked data and set the attributes of the columns."""
+        """Return the checked data, and set the attributes that describe the columns."""
 
     @abstractmethod
     def _spec_for(self, data: Any) -> TrainingSpec:
-        """Return the specification of the training from checked parameters."""
+        """Return the specification of the training, from checked parameters."""
 
     @abstractmethod
     def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of X and y, fitted to the rows that are not held out."""
+        """Return the standardizer of X and y, which is fitted to the rows that are not held out."""
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> TrainedNetworks:
-        """Return the posterior of the trained networks; ``scaler_`` is already set."""
+        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
-        """Return whether rows are held out of the training of all members and of the standardization."""
+        """Return whether some rows are used neither for training nor for the standardization."""
         return spec.selection_score is not None and not spec.bootstrap
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         """Raise for parameters that are invalid for the data."""
 
     def _row_factor(self, data: Any) -> FloatArray | None:
-        """Return a factor that multiplies the loss of each row, in addition to its weight; (n,) or None."""
+        """Return a factor (n,) of the loss of each row, in addition to its weight, or None."""
         return None
 
     def _architecture(self) -> Architecture:
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
-        """Return the checked settings of the layers, except their sizes."""
+        """Return the checked settings of the layers, without their sizes."""
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
-        """Return the checked sizes of the hidden layers."""
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
         if len(sizes) < at_least:
             raise ValueError(
-                f"`hidden_layer_sizes` must contain at least {at_least} hidden layer for "
+                f"`hidden_layer_sizes` must have at least {at_least} hidden layer for "
                 f"{type(self).__name__}, got {self.hidden_layer_sizes!r}."
             )
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
 
     def _options(self) -> TrainingOptions:
-        """Return the training options from checked parameters."""
         clip = self.clip_norm
         self._check_skorch()
         return TrainingOptions(
@@ -129,7 +126,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         )
 
     def _check_skorch(self) -> None:
-        """Raise for invalid parameters of skorch and for parameters that the estimator sets."""
+        """Raise if parameters of skorch are invalid or are set by the estimator."""
         if not isinstance(self.callbacks, list | tuple | None):
             raise TypeError(
                 f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
@@ -143,7 +140,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             own = _OWN_NET_PARAMS[parameter]
             remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
             raise ValueError(
-                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets. {remedy}"
+                f"`net_params` must not contain {name!r}, which {type(self).__name__} sets. {remedy}"
             )
 
     def _prepare(self, data: TrainingData) -> FitPlan:
@@ -169,25 +166,25 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         random_states: Sequence[int] | None = None,
         **params: Any,
     ) -> list[Any]:
-        """Fit one clone per set of rows in one stacked training; ``params`` may contain `sample_weight`."""
+        """Fit one clone per set of rows in one stacked training; weights are in ``params``."""
         estimators = [self] * len(rows)
         if random_states is not None:
             estimators = [clone(self).set_params(random_state=seed) for seed in random_states]
         return fit_clones(estimators, X, y, rows, **params)
 
     def _finish_fit(self, fit: TrainedFit, data: Any) -> str | None:
-        """Set the fitted attributes; return the message of a `SmallSampleWarning` or None."""
+        """Set the fitted attributes, and return the message of a `SmallSampleWarning` or None."""
         self._keep(fit, self._posterior(fit, data))
         return None
 
     def _keep(self, fit: TrainedFit, posterior: TrainedNetworks) -> None:
-        """Set the fitted attributes together, so that a failed fit leaves no partial model."""
+        """Set all fitted attributes at once, so that a failed fit changes none of them."""
         self.net_, self.best_epoch_ = fit.net, fit.best_epoch
         self._fitted_posterior = posterior
 
     @property
     def history_(self) -> History:
-        """Training history of skorch: the mean loss of the members and the scores of the epochs."""
+        """Training history of skorch: the mean training loss and the scores of the epochs."""
         check_is_fitted(self)
         return self.net_.history
 
@@ -200,7 +197,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return features
 
     def _current_posterior(self) -> Any:
-        """Return the posterior with the current networks and `device`; both may change after unpickling."""
+        """Return the posterior with the current networks and `device`, which may change after unpickling."""
         return replace(self._fitted_posterior, module=self.net_.module_, device=self.device)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -215,7 +212,7 @@ def fit_clones(
     *,
     sample_weight: Any = None,
 ) -> list[NetworkT]:
-    """Fit a clone of each estimator to its rows, in as few trainings as possible."""
+    """Fit a clone of each estimator to its rows, with as few trainings as possible."""
     pairs: list[tuple[NetworkT, TrainingData]] = []
     for estimator, part in zip(estimators, rows, strict=True):
         one = clone(estimator)
@@ -228,13 +225,13 @@ def fit_clones(
 def fit_together(
     pairs: Sequence[tuple[BaseNeuralEstimator, TrainingData]], progress: Progress
 ) -> list[TrainedFit]:
-    """Fit each estimator to its data; networks of estimators with equal options are trained together."""
+    """Fit each estimator to its data; networks with equal options are trained together."""
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
         options = one._options()
         plans.append(one._prepare(data))
-        # options may contain the user's callbacks or functions, which may not be hashable
+        # options may contain objects of the user that are not hashable
         group = next((members for others, members in groups if others == options), None)
         if group is None:
             groups.append((options, group := []))
@@ -263,11 +260,11 @@ def _trained_longer(
     options: TrainingOptions,
     report: Callable[..., object] | None,
 ) -> TrainedFit:
-    """Return the first training, or a longer one if the scores improved until the end of the first."""
+    """Return the training, or a longer one if the scores still improved at the end of the training."""
     if fit.plan.selection_score is None:
         return fit
     longer = options.longer(fit.plan.batch_shape(options.batch_size)[0], fit.best_epoch)
     if longer is None:
         return fit
-    # a new plan, because the random streams of the first one are used up
+    # a new plan, because the first plan has used its random numbers
     return train([estimator._prepare(data)], longer, n_jobs=estimator.n_jobs, on_epoch=report)[0]

@@ -1,4 +1,4 @@
-"""Bootstrap ensemble of networks with one noise variance (Heskes, 1996)."""
+"""Bootstrap ensemble of networks with a constant noise variance (Heskes, 1996)."""
 
 from __future__ import annotations
 
@@ -18,71 +18,72 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class BootstrapNetRegressor(BaseNeuralRegressor):
-    r"""Bootstrap ensemble of networks trained by squared errors, with one noise variance.
+    r"""Bootstrap ensemble of networks that are trained by squared errors, with a constant noise variance.
 
-    The regressor estimates the uncertainty of the mean. If the noise is the same everywhere, the regressor
-    also estimates the error of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x, and
+    The regressor estimates the uncertainty of the mean and, if the noise is the same for all x, the
+    uncertainty of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x. Use
     `BootstrapRegressor` for regressors other than networks.
 
     Parameters
     ----------
     n_estimators : int, default=50
-        Number of members M. At least 2; even and at least 4 with ``ci_scale="mean"``.
+        Number of members M. At least 2; with ``ci_scale="mean"``, an even number of at least 4.
     hidden_layer_sizes : tuple of int, default=(40, 30, 20)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
-        replaces `hidden_layer_sizes`.
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
+        `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of the cosines with these
-        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
-        n_features). Not used with `module`.
+        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
+        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
+        min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
-        Whether each network learns a factor for each of its inputs. Not used with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     ci_scale : {"member", "mean"}, default="member"
-        Variance that the epistemic part describes. "member" is the variance of one member (Heskes, 1996),
-        which exceeds the error of the mean of the members. "mean" estimates the variance of the mean: pairs
-        of members share their rows, which separates the randomness of training from the randomness of the
-        data.
+        Variance that the epistemic part estimates. "member" is the variance of one member (Heskes, 1996),
+        which is larger than the variance of the mean of the members. "mean" is the variance of the mean. To
+        estimate it, members are trained in pairs with the same rows; the differences within pairs are the
+        randomness of the training, and the differences between pairs also contain the randomness of the data.
     noise_estimation : {"oob", "split"}, default="oob"
-        Rows that estimate the noise variance. "oob" uses the rows that members left out, "split" holds rows
-        out of training.
+        Rows from which the noise variance is estimated. "oob" uses the out-of-bag rows of the members.
+        "split" uses rows that are held out of training.
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
         trained, and every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
         `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is 1.01 times as large with
         "squared_error".
     calibration : {"oob", "split", None}, default="oob"
-        Rows that calibrate the scale and the tails of the distribution. "oob" uses the rows that members left
-        out, "split" holds rows out of training. None returns the Student t distribution of Heskes (1996),
-        with M degrees of freedom.
+        Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
+        members. "split" uses rows that are held out of training. None returns the Student t distribution of
+        Heskes (1996), with M degrees of freedom.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.001
-        Initial learning rate of Adam. The default is the rate of [2]_. With 0.003, the default of other
-        networks, the CRPS on four small data sets is 0.95 times as large.
+        Initial learning rate of Adam. The default is the learning rate of [2]_. With 0.003, the default of
+        the other networks, the CRPS on four small data sets is 0.95 times as large.
     lr_schedule : {"constant", "cosine"}, default="constant"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
+        and at most 200 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -91,9 +92,10 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -102,22 +104,21 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     noise_std_ : float
-        Standard deviation of the noise before calibration, in the units of y. The estimate is equation 9 of
-        [2]_.
+        Standard deviation of the noise before calibration, in the units of y. See equation 9 of [2]_.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions. M
-        with ``calibration=None``.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        With ``calibration=None``, the value is M.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    DeepEnsembleRegressor : Members predict the noise at each x.
+    DeepEnsembleRegressor : Ensemble whose members predict a noise variance for each x.
     BootstrapRegressor : The same method for any regressor.
 
     Notes
@@ -129,33 +130,37 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     .. math:: \hat\sigma^2 = \frac{1}{N} \sum_j
        \max\left((y_j - \hat f(x_j))^2 - \sigma_\omega^2(x_j), 0\right)
 
-    over rows j that the members are not trained on. Intervals are :math:`\hat f \pm t_M \sigma_\omega` for
-    the regression function (`epistemic`), and use :math:`\sqrt{\sigma_\omega^2 + \hat\sigma^2}` for y.
+    where j runs over rows that the members are not trained on. Intervals of the regression function
+    (`epistemic`) are :math:`\hat f \pm t_M \sigma_\omega`. Intervals of y use
+    :math:`\sqrt{\sigma_\omega^2 + \hat\sigma^2}` instead of :math:`\sigma_\omega`.
 
-    With ``ci_scale="mean"``, let :math:`V_p` be the variance between the means of pairs with the same rows,
-    and :math:`V_w` the variance within pairs. :math:`V_w` is the variance of training, and
-    :math:`V_p - V_w / 2` is the variance of resampling, which estimates the variance between data sets. The
-    variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. Division by M alone would
-    assume independent members, but all members learn from the same data. In the simulation of [2]_, section
-    5.2, the mean varied by 0.0213 between data sets. At nominal 90 %, "member" estimated 0.048, and the
-    confidence intervals covered the true function in 99.6 % of the cases. "mean" estimated 0.0214, and the
-    intervals covered 75 %, less than 90 % because of the bias of the networks. Division by M estimated 0.007,
-    and the intervals covered 37 %.
+    With ``ci_scale="mean"``, let :math:`V_w` be the variance within pairs, and :math:`V_p` the variance
+    between the means of the pairs. :math:`V_w` is the variance due to the randomness of training.
+    :math:`V_p - V_w / 2` is the variance due to the resampling of rows, and estimates the variance between
+    data sets. The variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. The simpler
+    formula :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are
+    trained on the same data.
 
-    If the noise varies with x, the distribution is over-confident at large noise, with and without
-    calibration. It is also over-confident far from the training rows, where the members differ less than
-    their errors. Confidence intervals with ``ci_scale="mean"`` are over-confident, because they ignore the
-    bias of the networks. With ``calibration=None``, equation 9 makes prediction intervals right on average
-    only if the noise is normal. With "oob", coverage holds in practice but has no guarantee. "split"
-    guarantees coverage for exchangeable rows, unless ``noise_estimation="split"`` estimates the noise from
-    the same rows.
+    The simulation of [2]_, section 5.2, shows the differences. The true standard deviation of the mean
+    between data sets was 0.0213. "member" estimated 0.048, and its confidence intervals with nominal coverage
+    90 % covered the true function in 99.6 % of the cases. "mean" estimated 0.0214, and its intervals covered
+    75 %, because the networks are biased. :math:`\sigma_\omega / \sqrt{M}` was 0.007, and its intervals
+    covered 37 %.
 
-    ``sample_weight`` counts repetitions. It weights the losses, the noise and the ranks of calibration, but
-    not the bootstrap, so that members also leave out rows with large weights.
+    The intervals are too short at large noise if the noise varies with x, with and without calibration. They
+    are also too short far from the training rows, where the members differ less than their errors. Confidence
+    intervals with ``ci_scale="mean"`` are too short, because they ignore the bias of the networks. With
+    ``calibration=None``, prediction intervals have the right coverage on average only if the noise is normal.
+    With "oob", coverage holds in practice, but there is no guarantee. "split" guarantees the coverage if rows
+    are exchangeable, unless ``noise_estimation="split"`` estimates the noise from the same rows.
 
-    Cost: all members are trained in one pass; 50 members take little more time than 2 networks that skorch
-    trains one after the other. `fit_transform` costs no more than `fit`, except for the few rows that fewer
-    than two members left out.
+    ``sample_weight`` counts repetitions. Weights are used in the losses, in the noise estimate and in the
+    ranks of the calibration. They do not change the bootstrap samples, so that rows with large weights are
+    also out of bag for some members.
+
+    Cost: all members are trained in one pass. 50 members take only a little more time than two networks that
+    skorch trains one after the other. `fit_transform` costs as much as `fit`, plus a refit without the few
+    rows that are out of bag for fewer than two members.
 
     References
     ----------
@@ -245,7 +250,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         return bool(self.noise_estimation == "split") or super()._holds_out(spec)
 
     def _check_settings(self) -> int:
-        """Check the parameters of this class and return the number of members."""
         n_members = check_integer(self.n_estimators, "n_estimators")
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
         check_option(self.noise_estimation, "noise_estimation", ("oob", "split"))
@@ -253,8 +257,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
             raise ValueError(f"`n_estimators` must be at least 2, got {n_members}: one member has no spread.")
         if self.ci_scale == "mean" and (n_members < 4 or n_members % 2):
             raise ValueError(
-                f"`n_estimators` must be even and at least 4 with ci_scale='mean', got {n_members}: pairs of "
-                "members share their rows."
+                f"`n_estimators` must be even and at least 4 with ci_scale='mean', got {n_members}: members "
+                "are trained in pairs with the same rows."
             )
         return n_members
 

@@ -1,4 +1,4 @@
-"""Base class of the neural classifiers: class probabilities of trained networks."""
+"""Base class of the neural classifiers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ from skuq.neural._training.trainer import TrainedFit
 
 @versioned
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
-    """Base class of the neural classifiers: labels, class weights, probabilities and entropies."""
+    """Base class of the neural classifiers: labels, class weights, class probabilities and entropies."""
 
     classes_: np.ndarray
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
-        """Return the posterior of the trained networks; ``scaler_`` is already set."""
+        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
 
     def _spec(self, data: TrainingData, learning_rate: float, **options: Any) -> TrainingSpec:
-        """Return the specification of the training, with the cross-entropy as loss."""
         loss = CrossEntropyLoss(len(data.classes))
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
@@ -51,7 +50,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         X : array-like or DataFrame of n rows
             Training features.
         y : array-like of shape (n,)
-            Class labels: numbers, strings or booleans; at least two classes.
+            Class labels: numbers, strings or booleans. At least two classes.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
 
@@ -69,7 +68,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Return checked data, with the codes of the classes as target."""
+        """Return the checked data; the target contains the codes of the classes."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
         features, labels = validate_data(self, X, labels, dtype=np.float64, ensure_min_samples=2)
@@ -78,25 +77,26 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         counted = np.unique(codes if weight is None else codes[weight > 0])
         if len(counted) < 2:
             raise ValueError(
-                f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, in "
-                "the rows with a positive weight. Add rows of another class."
+                f"`y` must have at least two classes in the rows with positive weight, got one class, "
+                f"{classes.tolist()[counted[0]]!r}. Add rows of another class."
             )
         return TrainingData(features, codes.astype(np.float64), weight, classes=classes)
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.standardize, "standardize", ("columns", "all", False))
         if spec.counts_rows:
-            effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
+            effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of X; raise if the rows for training lack a class."""
+        """Return the standardizer of X; raise if the training rows do not contain all classes."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):
             label, n_rows = data.classes.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
             raise ValueError(
-                f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
-                f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
+                f"`validation_size` must leave rows of each class for training, but all {n_rows} of "
+                f"class {label!r} are held out. Use more rows, a smaller `validation_size` or "
+                "keep_best=False."
             )
         weight = None if data.sample_weight is None else data.sample_weight[~held_out]
         return Standardizer.fit_features(data.X[~held_out], weight, self.standardize)
@@ -109,7 +109,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         if isinstance(self.class_weight, str | np.str_):
             check_option(self.class_weight, "class_weight", ("balanced", None))
             counts = np.bincount(codes, data.repetitions, len(data.classes))
-            # all rows of a class may have weight 0
+            # a class has the count 0 if all its rows have weight 0
             of_classes = counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0))
         elif isinstance(self.class_weight, Mapping):
             labels = data.classes[codes]
@@ -121,7 +121,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
             )
         if not (np.isfinite(of_classes).all() and of_classes.min() >= 0):
             raise ValueError(
-                f"`class_weight` must hold finite, non-negative weights, got {self.class_weight!r}."
+                f"`class_weight` must contain finite, non-negative weights, got {self.class_weight!r}."
             )
         factor: FloatArray = of_classes[codes]
         n_counted = len(np.unique(codes[data.repetitions * factor > 0]))
@@ -134,7 +134,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
         message = super()._finish_fit(fit, data)
-        self.classes_ = data.classes  # set together with the networks, so that a failed fit changes nothing
+        self.classes_ = data.classes  # set here, so that a failed fit changes nothing
         return message
 
     def predict(self, X: Any) -> np.ndarray:
@@ -150,12 +150,12 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         labels : ndarray of shape (n,)
             One of ``classes_`` for each row.
         """
-        most_probable = self.predict_proba(X).argmax(axis=1)  # raises if not fitted
+        most_probable = self.predict_proba(X).argmax(axis=1)  # raises before fit
         labels: np.ndarray = self.classes_[most_probable]
         return labels
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return class probabilities, the mean over the members.
+        """Return the class probabilities: the means over the members.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         Returns
         -------
         proba : ndarray of shape (n, K)
-            Probability of each of ``classes_``.
+            Probabilities of the classes in the order of ``classes_``.
         """
         self._check_new(X)
         proba: FloatArray = self._current_posterior().mean(self._features(X))
@@ -174,8 +174,8 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def predict_members(self, X: Any) -> FloatArray:
         """Return the class probabilities of each member.
 
-        Members are the networks of an ensemble, or `n_draws` networks drawn from the posterior, the same for
-        all rows and all calls.
+        Members are the networks of an ensemble, or `n_draws` networks drawn from the posterior. The draws are
+        the same for all rows and all calls.
 
         Parameters
         ----------
@@ -185,19 +185,19 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         Returns
         -------
         members : ndarray of shape (n, M, K)
-            Probabilities of the K classes by the M members; `predict_proba` is their mean.
+            Probabilities of the K classes by the M members. `predict_proba` is the mean over the members.
         """
         self._check_new(X)
         members: FloatArray = self._current_posterior().members(self._features(X))
         return members
 
     def predict_entropy(self, X: Any) -> EntropyParts:
-        r"""Return the entropy of each forecast and its aleatoric and epistemic parts.
+        r"""Return the entropy of the forecast of each row, with its aleatoric and epistemic parts.
 
-        For members with probabilities :math:`p_m` and mean :math:`\bar p`, the total is the entropy
-        :math:`H(\bar p)`, and the aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is the
-        difference of the two, the mutual information of class and member. It is 0 if all members agree. The
-        total also increases with the overlap of classes; only the epistemic part decreases with more rows.
+        Let :math:`p_m` be the probabilities of member m, and :math:`\bar p` their mean. The total is the
+        entropy :math:`H(\bar p)`. The aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is the
+        difference between both, which is the mutual information of class and member. It is 0 if all members
+        agree, and decreases with more training rows. The aleatoric part is large if classes overlap.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         Returns
         -------
         entropies : EntropyParts
-            Named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log K;
+            Named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log K.
             ``total`` is the sum of the other two.
         """
         self._check_new(X)

@@ -22,48 +22,50 @@ from skuq.neural._training.trainer import TrainedFit
 class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with learned dropout rates.
 
-    The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
-    noise may vary with x. Prefer `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic
-    part is more accurate. Prefer `MCDropoutRegressor` if the noise is the same everywhere.
+    The regressor estimates the uncertainty of a prediction and its epistemic part at the cost of one network.
+    The noise may vary with x. Prefer `DeepEnsembleRegressor` if you can afford several networks, because its
+    epistemic part is more accurate. Prefer `MCDropoutRegressor` if the noise is the same for all x.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
-        ``n_outputs`` is the last entry of `hidden_layer_sizes`. The inputs of the last layer have dropout
-        with one learned rate.
+        ``n_outputs`` is the last entry of `hidden_layer_sizes`. Dropout with one learned rate is applied to
+        the inputs of the last layer.
     length_scale : float, default=0.01
-        Prior length scale of the function, in standard deviations of the features. Larger values shrink the
-        weights and lower the rates.
+        Prior length scale of the function, in standard deviations of the features. A larger value gives
+        smaller weights and lower dropout rates.
     n_draws : int, default=200
-        Number of networks or functions drawn from the posterior. At least 2.
+        Number of networks or functions that are drawn from the posterior. At least 2.
     keep_best : str, Loss or False, default="crps"
         Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
         trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 1.09 times as large with False.
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -72,7 +74,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -81,9 +83,10 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -92,12 +95,12 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     dropout_ : ndarray of shape (n_hidden_layers,) or (1,)
-        Learned probability of dropping a unit of each hidden layer. One value with `module`.
+        Learned dropout probability of each hidden layer; a single value with `module`.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -105,43 +108,45 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    MCDropoutRegressor : Dropout at a given rate, and one noise variance for all rows.
+    MCDropoutRegressor : Dropout with a given rate and a constant noise variance.
     DeepEnsembleRegressor : Ensemble of independent networks.
 
     Notes
     -----
-    Let N be the number of training rows. Let :math:`W_k` be the weights that follow a layer of :math:`K_k`
-    units, which are dropped at the rate :math:`p_k`. The loss is the negative log-likelihood of a row plus
+    Let N be the number of training rows. Let :math:`W_k` be the weights of the layer that follows hidden
+    layer k with :math:`K_k` units and the dropout rate :math:`p_k`. The loss is the negative log-likelihood
+    of a row plus
 
     .. math:: \frac{1}{N} \sum_k \left( \frac{l^2 \lVert W_k \rVert^2}{2 (1 - p_k)}
        - K_k H(p_k) \right),
 
-    with the length scale l and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. This loss is half the loss of
-    [1]_, where the likelihood is doubled. The epistemic part and the rates therefore decrease with more rows.
-    Draws have the temperature 0.1, and the rates start at 0.1. The logits of the rates learn ten times as
-    fast as weights. At the learning rate of the weights, the rates still decrease at the end of training, and
-    intervals are too wide. Features are never dropped: with few features, dropping them makes the noise look
-    large. With `module`, the penalty applies to the last layer, and dropout layers inside the module apply in
-    training only.
+    with the length scale l and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. This is half the loss of [1]_,
+    which contains twice the log-likelihood. Because of the factor 1 / N, the rates and the epistemic part
+    decrease with more rows. The rates start at 0.1, and the concrete distribution has the temperature 0.1.
+    The learning rate of the logits of the rates is ten times the learning rate of the weights; with equal
+    learning rates, the rates would still be decreasing at the end of training, and intervals would be too
+    wide. Dropout is not applied to the features, because with few features it would make the noise estimate
+    too large. With `module`, the penalty applies only to the last layer, and dropout layers of the module are
+    active only in training.
 
-    A draw is one network for all rows and all calls. The mean and the epistemic variance are the mean and
-    variance of the draws' means. The noise variance is the mean of the draws' variances (algorithm 2 of
-    [2]_).
+    A draw is one network for all rows and all calls. Each draw predicts a mean and a noise variance. The mean
+    and the epistemic variance of the prediction are the mean and the variance of the draws' means. The noise
+    variance is the mean of the draws' variances (algorithm 2 of [2]_).
 
-    With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows and with
-    ``keep_best=False``, because the network follows its training rows. With ``keep_best=False``, intervals of
-    95 % covered 24 to 83 % on 300 to 1000 rows. Confidence intervals, `epistemic`, are over-confident
-    everywhere: in the simulation of [2]_, section 5.3, intervals of 90 % covered 72 % after 80 epochs and 22
-    % after 190 epochs, because the rates continued to decrease. The distribution is also over-confident far
-    from the training rows. Coverage has no guarantee, because the same rows select the epoch and calibrate.
-    The epoch is selected by the score of the network with all units. ``keep_best=False`` guarantees coverage
-    for exchangeable rows.
+    The intervals are too short with ``calibration=None`` if there are fewer than a few thousand rows or
+    ``keep_best=False``, because the network overfits the training rows. For example, 95 % intervals covered
+    24 to 83 % on 300 to 1000 rows with ``keep_best=False``. Confidence intervals (`epistemic`) are always too
+    short: in the simulation of [2]_, section 5.3, 90 % intervals covered 72 % after 80 epochs and 22 % after
+    190 epochs, because the rates continued to decrease. Far from the training rows, all intervals are too
+    short. By default, coverage is not guaranteed, because the same rows select the epoch and calibrate the
+    distribution. The epoch is selected by the score of the network without dropout. With ``keep_best=False``,
+    coverage is guaranteed if rows are exchangeable.
 
-    ``sample_weight`` counts repetitions and weights the losses; N is the sum of the weights.
+    ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
-    Cost: one network; an epoch takes four times as long as with a plain network. `fit_transform` trains the
-    networks of all folds in one pass, for little more. Predictions cost `n_draws` passes through the layers
-    after the first.
+    Cost: one network; an epoch takes four times as long as for a plain network. `fit_transform` trains the
+    networks of all folds in one pass, which takes little more time than one fit. A prediction runs the layers
+    after the first dropout `n_draws` times.
 
     References
     ----------

@@ -14,7 +14,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 @dataclass(frozen=True)
 class CrossEntropyLoss(TrainingLoss):
-    """Negative log probability of the class, by the softmax of the outputs; targets are codes 0 to K - 1."""
+    """Cross-entropy of the softmax of the outputs; targets are the codes 0 to K - 1 of the classes."""
 
     n_classes: int
     target: ClassVar[str] = "class"
@@ -28,11 +28,11 @@ class CrossEntropyLoss(TrainingLoss):
         return -log_proba.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
 
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        # (M, K, B), the memory layout of the networks and of the backward pass
+        # (M, K, B) is the memory layout of the networks and of the backward pass
         logits, codes = output.detach().movedim(0, -1), y.movedim(0, -1).long().unsqueeze(-2)
         log_proba = torch.log_softmax(logits, dim=-2)
         loss = -log_proba.gather(-2, codes).squeeze(-2)
-        # probabilities minus the one-hot target
+        # the gradient is the probabilities minus the one-hot encoded target
         gradient = log_proba.exp_()
         gradient.scatter_add_(-2, codes, gradient.new_full((), -1.0).expand(codes.shape))
         return loss.movedim(-1, 0), gradient.movedim(-1, 0)

@@ -1,4 +1,4 @@
-"""Deep ensembles: networks trained on bootstrap rows, calibrated on out-of-bag rows."""
+"""Deep ensembles for regression, calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OUTPUTS = ("moments", "mixture", "members")
 
 
 class DeepEnsembleRegressor(BaseNeuralRegressor):
-    r"""Calibrated ensemble of networks that predict mean and variance.
+    r"""Calibrated ensemble of networks that each predict a mean and a variance.
 
-    The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
-    noise may vary with x, and the mean may be nonlinear. Prefer `PNNRegressor` if only one network is
-    affordable, and `BootstrapRegressor` for regressors other than networks.
+    The regressor estimates the uncertainty of a prediction and its epistemic part, which decreases with more
+    data. The noise may vary with x, and the mean may be nonlinear. Prefer `PNNRegressor` if you can afford
+    only one network. Use `BootstrapRegressor` for regressors other than networks.
 
     Parameters
     ----------
@@ -32,57 +32,60 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
         target. `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default="auto"
-        Number of learned frequencies per column. Up to three combinations of the cosines with these
-        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
-        n_features). Not used with `module`.
+        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
+        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
+        min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=True
-        Whether each network learns a factor for each of its inputs. Not used with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="silu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
-        Training loss of the networks. With "squared_error" the members predict no noise variance.
+        Training loss of the networks. With "squared_error", the members do not predict a noise variance.
     bootstrap : bool or "folds", default=True
-        Rows of each member. True draws as many rows with replacement. "folds" divides the rows into four
-        random folds for every four members, and each of these members leaves one fold out. False trains on
-        all rows.
+        Rows on which each member is trained. True draws n rows with replacement. "folds" divides the rows
+        into four random folds for every four members; each of the four is trained without one of the folds.
+        False uses all rows.
     keep_best : str, Loss or False, default="auto"
         Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on out-of-bag rows with `bootstrap`, otherwise on rows held
-        out of training. Valid scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and
-        instances of `Loss`. "auto" is "crps", or "squared_error" if the members predict no noise. On four
-        small data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large with False.
+        trained, and every second epoch is scored, on out-of-bag rows with `bootstrap` and on held-out rows
+        without. Valid scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and
+        instances of `Loss`. "auto" is "crps", or "squared_error" if the members do not predict a noise
+        variance. On four small data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large
+        with False.
     calibration : {"oob", "split", None}, default="oob"
-        Rows that calibrate the scale and the tails of the distribution. "oob" uses the rows that members left
-        out, "split" holds rows out of training. None returns the raw distribution, which is over-confident on
-        small data.
+        Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
+        members. "split" uses rows that are held out of training. None returns the uncalibrated distribution,
+        whose intervals are too short on small data sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     output : {"moments", "mixture", "members"}, default="moments"
-        Form of the distribution. "moments" is a normal distribution with the mean and variance of the
-        ensemble, or a Student t distribution if it is calibrated. "mixture" is the mixture of the members'
-        normal distributions. "members" is the sample of the members' means; its intervals contain no noise.
-        Calibration scales "mixture" and "members" about their mean until the intervals cover.
+        Form of the distribution. "moments" is a Student t distribution with the mean and the variance of the
+        ensemble, or a normal distribution without calibration. "mixture" is the mixture of the members'
+        normal distributions. "members" is the sample of the members' means; its intervals do not include the
+        noise. Calibration multiplies the distances of "mixture" and "members" from their mean by one factor,
+        so that intervals have the nominal coverage.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.008
-        Initial learning rate of Adam. On seven data sets, the CRPS is 1.08 times as large with a rate of
-        0.003 and batches of 32 rows, the defaults of single networks.
+        Initial learning rate of Adam. With a learning rate of 0.003 and batches of 32 rows, the defaults of
+        single networks, the CRPS on seven data sets is 1.08 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=64
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
+        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
+        replaces the first training.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -91,7 +94,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -100,9 +103,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -111,10 +115,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -122,45 +126,48 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    PNNRegressor : One such network.
+    PNNRegressor : A single network of this kind.
     BootstrapRegressor : Bootstrap ensemble of any regressor.
 
     Notes
     -----
-    With mean :math:`\mu_m` and variance :math:`\sigma_m^2` of member m, the ensemble has the mean
-    :math:`\bar\mu` and the variance :math:`\overline{\sigma^2} + \overline{(\mu_m - \bar\mu)^2}`, the sum of
-    noise and epistemic part [1]_. For a row that k of M members left out, calibration increases the epistemic
-    variance by the factor 1 + 1/k - 1/M, because a mean of k members is less certain. Conformal prediction
-    determines the width of the central interval. Among the Student t distributions with this width,
-    calibration selects the most likely one.
+    Let :math:`\mu_m` and :math:`\sigma_m^2` be the mean and the variance that member m predicts. The ensemble
+    has the mean :math:`\bar\mu`, the noise variance :math:`\overline{\sigma^2}` and the epistemic variance
+    :math:`\overline{(\mu_m - \bar\mu)^2}` [1]_. For a row that is out of bag for k of M members, the
+    epistemic variance is multiplied by 1 + 1/k - 1/M, because a mean of k members is less certain than a mean
+    of M members. Conformal prediction determines the width of the central interval with the coverage
+    `calibration_coverage`. Among the Student t distributions with this width, the distribution with the
+    largest likelihood is used.
 
-    With ``calibration=None``, the distribution is over-confident on fewer than a few thousand rows, and after
-    many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, the distribution
-    contains no noise and is always over-confident. Every distribution is over-confident far from the training
-    rows, where the differences between members are smaller than their errors. With "oob", coverage holds in
-    practice but has no guarantee, because the same rows select the epoch and calibrate. "split" guarantees
-    coverage for exchangeable rows, with `bootstrap` and ``output="moments"``.
+    The intervals are too short with ``calibration=None`` if there are fewer than a few thousand rows, or
+    after many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, they do
+    not include the noise and are always too short. Far from the training rows, all intervals are too short,
+    because the members differ less than their errors. With "oob", coverage holds in practice, but it is not
+    guaranteed, because the same rows select the epoch and calibrate the distribution. "split" guarantees the
+    coverage if rows are exchangeable, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
     and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
     ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
-    ``batch_size=32`` and ``lr_schedule="constant"``. The distribution then consists of the predictions of 40
-    networks without a variance. Kompa et al. choose `learning_rate` by a random search. Both ensembles have
-    plain layers: ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
+    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` by a random search. Their
+    distribution is the sample of the predictions of 40 networks. Both papers use plain layers:
+    ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
 
-    The learned frequencies and the learned scale of the inputs follow Holzmüller et al. [4]_ with three
-    differences. There are at most 8 frequencies per column rather than 16. The combinations of cosines start
-    at a tenth of the usual size. Frequencies, phases and combinations have the learning rate of the other
-    weights rather than a tenth of it.
+    The learned frequencies and the learned scales of the inputs follow Holzmüller et al. [4]_, with three
+    differences. There are at most 8 instead of 16 frequencies per column. The initial weights of the
+    combinations of cosines are a tenth of the usual size. Frequencies, phases and combinations have the same
+    learning rate as the other weights, instead of a tenth.
 
-    ``sample_weight`` counts repetitions. It weights the losses, the scores of epochs and the ranks of
-    calibration, but not the bootstrap, so that members also leave out rows with large weights.
+    ``sample_weight`` counts repetitions. Weights are used in the losses, in the scores of the epochs and in
+    the ranks of the calibration. They do not change the bootstrap samples, so that rows with large weights
+    are also out of bag for some members.
 
-    Cost: all members are trained in one pass; 40 members take little more time than 2 networks that skorch
-    trains one after the other. With `bootstrap`, `fit_transform` costs no more than `fit`, except for the few
-    rows that fewer than two members left out. The default layers take 1.4 to 3.3 times as long as plain
-    layers, depending on the number of columns. From 257 columns, "auto" means 0 frequencies.
+    Cost: all members are trained in one pass. 40 members take only a little more time than two networks that
+    skorch trains one after the other. With `bootstrap`, `fit_transform` costs as much as `fit`, plus a refit
+    without the few rows that are out of bag for fewer than two members. The default layers take 1.4 to 3.3
+    times as long as plain layers, depending on the number of columns. With 257 or more columns, "auto" is 0
+    frequencies.
 
     References
     ----------
@@ -261,28 +268,28 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         )
 
     def _check_settings(self, n_members: int) -> Loss:
-        """Check the parameters of this class and return the loss."""
+        """Check the parameters of this class, and return the loss."""
         loss = read_loss(self.loss)
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
                 "`calibration` must be 'split' or None with bootstrap=False, got 'oob': without bootstrap, "
-                "no row is out of bag. Use calibration='split', or None for the raw ensemble."
+                "there are no out-of-bag rows. Use calibration='split', or None for the raw ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
-                f"`output` must be 'moments' or 'members' for {self.loss!r}, which learns no variance, got "
-                "'mixture'. Change `output`, or use a loss with a variance."
+                f"`output` must be 'moments' or 'members' with {self.loss!r}, which does not learn a "
+                "variance, got 'mixture'. Change `output`, or use a loss with a variance."
             )
         if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
-                f"`n_estimators` must be at least 2 to calibrate by the spread of the members alone, got "
+                f"`n_estimators` must be at least 2 to calibrate by the spread of the members, got "
                 f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
             )
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return the least number of out-of-bag members of calibration rows; one member has no spread."""
+        """Return how many out-of-bag members a calibration row needs; one member has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:

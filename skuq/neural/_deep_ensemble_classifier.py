@@ -18,57 +18,57 @@ from skuq.neural._training.trainer import TrainedFit
 class DeepEnsembleClassifier(BaseNeuralClassifier):
     """Ensemble of networks that predict class probabilities, trained in one pass.
 
-    The classifier predicts class probabilities and the epistemic part of their entropy. This part measures
-    the disagreement of the members, and more data reduces it. Prefer `MCDropoutClassifier` if only one
-    network is affordable. `skuq.classifiers.ConformalClassifier` around this classifier predicts sets with
-    guaranteed coverage.
+    The classifier predicts class probabilities, and the epistemic part of their entropy. The epistemic part
+    measures the disagreement between the members and decreases with more data. Prefer `MCDropoutClassifier`
+    if you can afford only one network. `skuq.classifiers.ConformalClassifier` around this classifier predicts
+    sets of classes with guaranteed coverage.
 
     Parameters
     ----------
     n_estimators : int, default=10
-        Number of members M. One member is a plain network.
+        Number of members M. With one member, the forecast is the forecast of a plain network.
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
         `hidden_layer_sizes`.
     bootstrap : bool or "folds", default=False
-        Rows of each member. True draws as many rows with replacement. "folds" divides the rows into four
-        random folds for every four members, and each of these members leaves one fold out. False trains on
-        all rows.
+        Rows on which each member is trained. True draws n rows with replacement. "folds" divides the rows
+        into four random folds for every four members; each of the four is trained without one of the folds.
+        False uses all rows.
     keep_best : {"log_loss", False}, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
-        loss of the averaged forecast, on out-of-bag rows with `bootstrap`, otherwise on rows held out of
-        training.
+        loss of the averaged forecast, on out-of-bag rows with `bootstrap` and on held-out rows without.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, by which losses and scores are multiplied. "balanced" takes weights that are inversely
-        proportional to the class frequencies.
+        Class weights. They multiply the losses and scores of the rows of a class. "balanced" uses weights
+        that are inversely proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
-        Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
-        "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
-        otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
+        Standardization of the features by the training rows. "columns" uses a separate mean and scale for
+        each column. "all" uses one mean and one scale for all columns; prefer it for images, because the
+        separate scale of a pixel that is nearly always 0 would be too small. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if `keep_best` requires held-out rows. A float is a share of the rows and an
-        int is a number of rows, drawn at random and stratified by class. A splitter, such as PredefinedSplit,
-        holds out the test rows of its first split.
+        Rows that are held out of training if `keep_best` requires held-out rows. A float is the share of
+        held-out rows, and an int is their number. The rows are drawn at random, stratified by class. With a
+        splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
+        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
+        replaces the first training.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X is standardized in float64.
+        Floating-point type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -77,44 +77,45 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        Labels of the columns of `predict_proba`.
+        Class labels, in the order of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
         Trained skorch net; ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     DeepEnsembleRegressor : The same method for regression.
-    VariationalClassifier : One network with uncertain weights, more diffuse under shift.
+    VariationalClassifier : One network with uncertain weights, less confident far from the training rows.
     skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage.
 
     Notes
     -----
-    Members minimize the cross-entropy from different initial weights and orders of rows [1]_. The forecast is
-    the mean of their probabilities, not of their logits. `predict_entropy` returns its epistemic and
-    aleatoric parts.
+    The members minimize the cross-entropy. They differ in their initial weights and in the order of rows
+    [1]_. The forecast is the mean of their probabilities, not of their logits. `predict_entropy` separates
+    the epistemic from the aleatoric part.
 
-    The forecast is over-confident after long training without `keep_best`, because the cross-entropy of the
-    training rows keeps decreasing
-    (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on other
-    rows corrects this). It is also over-confident far from the training rows, where members agree more often
+    The forecast is overconfident after long training without `keep_best`, because the cross-entropy of the
+    training rows keeps decreasing. To correct this, use
+    ``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` with other
+    rows. The forecast is also overconfident far from the training rows, where the members agree more often
     than they are right.
 
     ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 
-    Cost: M networks in one pass; memory contains the standardized rows once.
+    Cost: M networks are trained in one pass. The standardized rows are in memory once.
 
     References
     ----------

@@ -22,31 +22,31 @@ def fit_many(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> list[NetworkT]:
-    """Fit many neural estimators, each on its own rows, in as few stacked trainings as possible.
+    """Fit many neural estimators, each to its own rows, with as few stacked trainings as possible.
 
-    Use this function to fit folds, candidates of a search, seeds, losses or simulations in one training. The
-    training takes a fraction of the time of single fits. Estimators with equal parameters of networks and
-    training are trained together; losses, learning rates and random states may differ.
+    Use this function to fit folds, candidates of a search, seeds, losses or simulations together, which takes
+    a fraction of the time of separate fits. Estimators are trained together if their layers and training
+    parameters are equal; losses, learning rates and random states may differ.
 
     Parameters
     ----------
     estimators : sequence of K neural estimators
-        Estimators of any classes of `skuq.neural` except `ProbabilisticNet`; clones are fitted.
+        Estimators of any class of `skuq.neural` except `ProbabilisticNet`. Their clones are fitted.
     X : array-like or DataFrame of n rows
         Features of all fits.
     y : array-like of shape (n,)
         Target of all fits.
     rows : sequence of K ndarrays, or None, default=None
-        Row numbers or boolean mask for each estimator; None uses all rows for each.
+        Row numbers or a boolean mask for each estimator. None uses all rows for all estimators.
     sample_weight : array-like of shape (n,) or None, default=None
         Number of repetitions of each row.
 
     Returns
     -------
     fitted : list of K estimators
-        Each equals the result of ``fit`` on its rows up to rounding. If a `module` draws from torch in
-        training, as dropout does, results also differ by chance, because estimators trained together share
-        the generator of torch.
+        Fitted clones. Each equals the result of ``fit`` on its rows, up to rounding errors. If a `module`
+        draws random numbers from torch in training, as dropout does, the results also differ by chance,
+        because estimators that are trained together share torch's random generator.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def fit_many(
 
     Notes
     -----
-    Cost: memory contains the standardized rows of all fits that are trained together. About 40 networks make
-    full use of a processor core. Above this number, the time of training grows with the number of networks.
+    Cost: the standardized rows of all fits that are trained together are in memory. About 40 networks use a
+    processor core fully; with more networks, the training time is proportional to their number.
 
     Examples
     --------
@@ -80,13 +80,13 @@ def fit_many(
     rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
     if len(rows) != len(estimators):
         raise ValueError(
-            f"`rows` must hold one set of rows for each of the {len(estimators)} estimators, got "
-            f"{len(rows)}. Use None to fit each estimator to all rows."
+            f"`rows` must contain one set of rows for each of the {len(estimators)} estimators, got "
+            f"{len(rows)} sets. Use None to fit each estimator to all rows."
         )
     for estimator in estimators:
         if not isinstance(estimator, BaseNeuralEstimator):
             raise TypeError(
-                "`estimators` must hold estimators of skuq.neural other than ProbabilisticNet, got "
+                "`estimators` must be estimators of skuq.neural other than ProbabilisticNet, got "
                 f"{type(estimator).__name__}. Fit other estimators one by one."
             )
     return fit_clones(estimators, X, y, rows, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""Network with a Bayesian last layer, in closed form."""
+"""Network with a Bayesian last layer in closed form."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
-    r"""Network trained by squared errors, with a normal posterior of the last layer's weights.
+    r"""Network that is trained by squared errors, with a normal posterior of the last layer's weights.
 
-    The regressor estimates the error of a prediction at the cost of one plain network, because posterior,
-    prior and noise have closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the
-    noise varies with x, or if the uncertainty of the hidden layers matters.
+    The regressor estimates the uncertainty of a prediction at the cost of one plain network, because the
+    posterior, the prior and the noise variance have closed forms. The noise is the same for all x. Prefer
+    `DeepEnsembleRegressor` if the noise varies with x, or if you need the uncertainty of the hidden layers.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
         ``n_outputs`` is the last entry of `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of the cosines with these
-        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
-        n_features). Not used with `module`.
+        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
+        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
+        min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
-        Whether each network learns a factor for each of its inputs. Not used with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     keep_best : str, Loss or False, default=False
@@ -50,26 +50,28 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         "squared_error" and a `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is the same
         with False and "squared_error".
     n_draws : int, default=200
-        Number of networks or functions drawn from the posterior. Only `predict_members` uses them.
+        Number of networks or functions that are drawn from the posterior. Only `predict_members` uses them.
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -78,7 +80,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -87,9 +89,10 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -98,14 +101,15 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     prior_precision_ : float
-        Prior precision of each weight of the last layer at maximum evidence, for the standardized target.
+        Prior precision of the weights of the last layer, for the standardized target. It maximizes the
+        evidence.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -113,30 +117,30 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    VariationalRegressor : Posterior of one or all layers, fitted in training.
-    SWARegressor : Spread of the weights along the training.
+    VariationalRegressor : Posterior of one layer or all layers, learned in training.
+    SWARegressor : Ensemble of weights from the end of the training.
 
     Notes
     -----
-    With features :math:`\Phi` of the n training rows, prior precision :math:`\alpha` and noise
-    :math:`\sigma^2`, the weights of the last layer have the covariance
+    Let :math:`\Phi` be the inputs of the last layer for the n training rows, :math:`\alpha` the prior
+    precision and :math:`\sigma^2` the noise variance. The weights of the last layer have the covariance
     :math:`S = (\alpha I + \Phi^T \Phi / \sigma^2)^{-1}` and the mean :math:`S \Phi^T y / \sigma^2`, which
-    replaces the trained weights. A new row has the variance :math:`\sigma^2 + \phi^T S \phi`. Laplace's
-    approximation is exact given the features, because the likelihood is normal and the layer is linear.
-    :math:`\alpha` and :math:`\sigma^2` maximize the evidence (MacKay's fixed point). The evidence treats the
-    features as given, although they are fitted to the same rows, so that the estimated noise is too small.
-    With ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows, but is
-    not smaller than the first estimate. The posterior is computed with this noise.
+    replaces the trained weights. The variance of a new row is :math:`\sigma^2 + \phi^T S \phi`. For given
+    :math:`\Phi`, Laplace's approximation is exact, because the likelihood is normal and the layer is linear.
+    :math:`\alpha` and :math:`\sigma^2` maximize the evidence, by MacKay's fixed-point iteration. The evidence
+    ignores that :math:`\Phi` is fitted to the same rows, so the estimate of :math:`\sigma^2` is too small.
+    With ``calibration="split"``, :math:`\sigma^2` is therefore increased to the value that maximizes the
+    likelihood of the held-out rows, and the posterior is computed with this value.
 
-    The distribution is strongly over-confident with ``calibration=None`` (intervals of 95 % covered 29 to 77
-    % on 300 to 1000 rows). It is also over-confident far from the training rows, with and without
-    calibration, because the features are assumed to be certain. `epistemic` contains the uncertainty of the
-    last layer only. Coverage has no strict guarantee, because the held-out rows also determine the noise and,
-    with `keep_best`, the epoch.
+    The intervals are far too short with ``calibration=None``: 95 % intervals covered 29 to 77 % on 300 to
+    1000 rows. Far from the training rows, they are too short with and without calibration, because the hidden
+    layers are treated as certain. `epistemic` includes only the uncertainty of the last layer. Coverage is
+    not strictly guaranteed, because the held-out rows also determine the noise and, with `keep_best`, the
+    epoch.
 
-    ``sample_weight`` counts repetitions and weights the losses and the evidence.
+    ``sample_weight`` counts repetitions. Weights are used in the losses and in the evidence.
 
-    Cost: one network and some milliseconds. `fit_transform` trains the networks of all folds in one pass.
+    Cost: one network plus some milliseconds. `fit_transform` trains the networks of all folds in one pass.
 
     References
     ----------

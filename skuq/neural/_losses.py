@@ -1,7 +1,7 @@
-"""Training losses of networks: proper scores of a normal distribution, in torch.
+"""Training losses of networks: scores of a normal distribution, in torch.
 
-The network outputs the mean and, for losses that need it, a raw variance, both in units of the standardized
-target. `variance_of` makes the variance positive. A loss returns one value per row and member.
+The outputs of a network are the mean and, if the loss needs it, a raw variance, for the standardized target.
+`variance_of` makes the raw variance positive. A loss returns one value per row and member.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from skuq._validation import check_integer, check_number
 from skuq.neural._training_loss import TrainingLoss, check_per_row
 
 MIN_VARIANCE = 1e-4
-"""Least noise variance, relative to the variance of the target."""
+"""Smallest noise variance, relative to the variance of the target."""
 
 _LEAST_SPREAD = 1e-8
-"""Least variance of the average of members; rounding may make a difference of squares negative."""
+"""Smallest variance of an average forecast; rounding may make a difference of squares negative."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
 
 
 def variance_of(raw: Tensor) -> Tensor:
-    """Return a positive variance for any output of a network."""
+    """Return a positive variance for any raw output of a network."""
     return softplus(raw) + MIN_VARIANCE
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood times variance^beta, and the gradient for the outputs."""
+    """Return the negative log-likelihood times variance^beta, and its gradient for the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y
@@ -55,19 +55,19 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
 
 
 class Loss(TrainingLoss):
-    """Score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
+    """Score of a normal distribution with mean ``loc`` and variance ``variance`` for the target ``y``.
 
-    The smaller the better. A subclass implements `score`. Training minimizes the mean score of each member
-    over the rows. Pass an instance as ``loss=`` to any neural estimator.
+    The smaller the better. A subclass implements `score`. The training minimizes the mean of the score over
+    rows, for each member. Pass an instance as the parameter ``loss`` of a neural estimator.
 
     Attributes
     ----------
     n_outputs : int
-        Required outputs of the network: 2 for mean and raw variance, or 1 for the mean.
+        Number of outputs of the network that the loss needs: 2 for a mean and a raw variance, 1 for a mean.
 
     See Also
     --------
-    NLLLoss : The default score of probabilistic networks.
+    NLLLoss : Negative log-likelihood.
 
     Examples
     --------
@@ -86,14 +86,14 @@ class Loss(TrainingLoss):
 
     @abstractmethod
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        """Return the score of each entry.
+        """Return the score of each row and member.
 
         The smaller the better.
 
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution for B rows and, in training, for M members.
+            Mean and variance of the normal distribution, for B rows and, in training, for M members.
         y : Tensor of the same shape
             Target.
 
@@ -104,7 +104,7 @@ class Loss(TrainingLoss):
         """
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the loss (...) for outputs (..., k) of the network at targets (...)."""
+        """Return the losses (...) of network outputs (..., k) for targets (...)."""
         if self.n_outputs == 1:
             loc = output[..., 0]
             return self.score(loc, loc.new_zeros(()), y)
@@ -112,12 +112,12 @@ class Loss(TrainingLoss):
         return self.score(loc, variance_of(raw), y)
 
     def selection_score(self) -> Loss:
-        """Return the score that compares epochs.
+        """Return the score that selects the epoch.
 
         Returns
         -------
         loss : Loss
-            This loss if it is a proper score, otherwise a proper score.
+            This loss if it is a proper score, otherwise a similar proper score.
         """
         return self
 
@@ -127,7 +127,7 @@ class Loss(TrainingLoss):
         return loc, square
 
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
-        # variance of the mixture of the members
+        # the average forecast is the mixture of the members
         loc, square = parts
         variance = (square - loc * loc).clamp(min=_LEAST_SPREAD)
         return check_per_row(self, self.score(loc, variance, y), y)
@@ -137,14 +137,14 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. If the noise is normal and there are many rows, no other score gives more accurate
-    estimates (maximum likelihood). With this score, networks become over-confident on targets that are not
-    standardized, and after long training. The estimators of this module therefore standardize the target and
-    select an epoch.
+    The smaller the better. With normal noise and many rows, no other score gives more accurate estimates
+    (maximum likelihood). With this loss, networks become overconfident after long training, or if the target
+    is not standardized. For this reason, the estimators of this module standardize the target, and can select
+    an epoch.
 
     See Also
     --------
-    BetaNLLLoss : Also learns the mean at large variance.
+    BetaNLLLoss : Learns the mean better in regions with large variance.
     CRPSLoss : More robust to outliers.
 
     Examples
@@ -165,11 +165,11 @@ class NLLLoss(Loss):
 
 @dataclass(frozen=True)
 class BetaNLLLoss(Loss):
-    r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, without the gradient of the weight [1]_.
+    r"""Negative log-likelihood, weighted by :math:`\sigma^{2\beta}` without the gradient of the weight [1]_.
 
-    The smaller the better. With the plain likelihood, networks hardly learn the mean where the predicted
-    noise is large. With ``beta=1``, the mean is learned as with squared errors. With ``beta=0``, the mean is
-    learned as with the likelihood.
+    The smaller the better. With the unweighted likelihood, networks learn the mean poorly in regions where
+    the predicted variance is large. With ``beta=1``, the gradient for the mean is the gradient of the squared
+    error. With ``beta=0``, the loss is the negative log-likelihood.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class BetaNLLLoss(Loss):
 
     See Also
     --------
-    NLLLoss : The unweighted score; it is used to compare epochs.
+    NLLLoss : The unweighted score, which selects the epoch.
 
     References
     ----------
@@ -213,11 +213,10 @@ class BetaNLLLoss(Loss):
 
 
 class _ScaleLoss(Loss):
-    """Score proportional to the units of y, determined by its derivatives (Euler's theorem).
+    """Score in the units of y, computed from its derivatives (Euler's theorem)."""
 
-    The score is ``scale`` times its derivative with respect to the scale, minus ``residual`` times its
-    derivative with respect to the mean. Both derivatives depend on ``residual / scale`` only.
-    """
+    # The score is `scale` times the derivative for the scale minus `residual` times the derivative for the
+    # mean. Both derivatives depend only on `residual / scale`.
 
     @abstractmethod
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -243,12 +242,13 @@ class _ScaleLoss(Loss):
 class CRPSLoss(_ScaleLoss):
     """Continuous ranked probability score of the normal distribution, in closed form.
 
-    The smaller the better, in units of the target. The score is robust: the cost of an outlier is linear in
-    its distance.
+    The smaller the better, in units of the standardized target. The score is robust: it increases linearly
+    with the distance of an outlier.
 
     See Also
     --------
-    CheckLoss : Quantile form on a grid of levels. NLLLoss : More accurate for normal noise.
+    CheckLoss : The same score for a finite number of quantiles.
+    NLLLoss : More accurate for normal noise.
 
     Examples
     --------
@@ -264,7 +264,7 @@ class CRPSLoss(_ScaleLoss):
 
 
 SlopeTable: TypeAlias = tuple[Tensor, Tensor]
-"""Ascending standard quantiles (n,), and both slopes (2, n + 1) of a score between them."""
+"""Standard normal quantiles (n,) in ascending order, and both derivatives (2, n + 1) between them."""
 
 
 def _middle_levels(n_levels: int) -> Tensor:
@@ -291,13 +291,13 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Return slopes averaged over levels; ``added`` is the change of a level's slopes at its quantile."""
+    """Return derivatives averaged over levels; each derivative changes by ``added`` at its quantile."""
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
 
 
 def _look_up(table: SlopeTable, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both slopes for standardized residuals."""
+    """Return both derivatives for standardized residuals."""
     quantiles, slopes = table
     by_loc, by_scale = slopes[:, torch.searchsorted(quantiles, z.contiguous())]
     return by_loc, by_scale
@@ -305,18 +305,18 @@ def _look_up(table: SlopeTable, z: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class CheckLoss(_ScaleLoss):
-    """Check (pinball) loss of the quantiles, averaged over levels.
+    """Check (pinball) loss of quantiles, averaged over levels.
 
-    The smaller the better. For many levels, the loss is half the CRPS.
+    The smaller the better. With many levels, the loss approaches half the CRPS.
 
     Parameters
     ----------
     n_levels : int, default=30
-        Number of levels, the midpoints of equal parts of (0, 1).
+        Number of levels. The levels are the midpoints of ``n_levels`` equal parts of (0, 1).
 
     See Also
     --------
-    CRPSLoss : All levels, in closed form.
+    CRPSLoss : The limit for many levels, in closed form.
 
     Examples
     --------
@@ -337,18 +337,18 @@ class CheckLoss(_ScaleLoss):
 
 @dataclass(frozen=True)
 class IntervalLoss(_ScaleLoss):
-    """Interval score of the central intervals, averaged over coverages.
+    """Interval score of central intervals, averaged over coverages.
 
     The smaller the better.
 
     Parameters
     ----------
     n_levels : int, default=30
-        Number of coverages, the midpoints of equal parts of (0, 1).
+        Number of coverages. The coverages are the midpoints of ``n_levels`` equal parts of (0, 1).
 
     See Also
     --------
-    CheckLoss : Scores each bound separately, without the larger weight of wide intervals.
+    CheckLoss : Without the larger weight of wide intervals.
 
     Examples
     --------
@@ -370,13 +370,13 @@ class IntervalLoss(_ScaleLoss):
 
 @dataclass(frozen=True)
 class SquaredErrorLoss(Loss):
-    """Squared error of the mean, without a variance.
+    """Squared error of the mean, without a noise variance.
 
     The smaller the better. Use this loss for ensembles whose members predict only a mean.
 
     See Also
     --------
-    NLLLoss : Also learns the variance of the noise.
+    NLLLoss : Also learns the noise variance.
 
     Examples
     --------
@@ -415,7 +415,7 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
 def resolve_selection_score(
     keep_best: Any, *, of_mean: bool = False, also: Sequence[str] = ()
 ) -> Loss | None:
-    """Return the score of ``keep_best``, or None for False; ``of_mean`` excludes scores with a variance."""
+    """Return the score of ``keep_best``, or None if False; ``of_mean`` excludes scores with a variance."""
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
     is_score = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)
@@ -423,7 +423,7 @@ def resolve_selection_score(
     if score is None or (of_mean and score.n_outputs > 1):
         names = ["squared_error"] if of_mean else [*also, *LOSSES]
         listing = ", ".join(repr(name) for name in names)
-        which = " of the mean alone, as the network predicts no variance" if of_mean else ""
+        which = " without a variance, because the network predicts only a mean" if of_mean else ""
         raise ValueError(
             f"`keep_best` must be one of {listing}, an instance of skuq.neural.Loss{which}, or False, got "
             f"{keep_best!r}."

@@ -21,58 +21,60 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class MCDropoutRegressor(BaseNeuralRegressor):
-    """One network with dropout in training and prediction, and one learned noise variance.
+    """One network with dropout in training and prediction, and a learned constant noise variance.
 
-    The regressor estimates the error of a prediction and its epistemic part at the cost of one network. The
-    noise is the same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x, and
-    `DeepEnsembleRegressor` if its cost is acceptable, because its epistemic part is more accurate.
+    The regressor estimates the uncertainty of a prediction and its epistemic part at the cost of one network.
+    The noise is the same for all x. Prefer `ConcreteDropoutRegressor` if the noise varies with x. Prefer
+    `DeepEnsembleRegressor` if you can afford several networks, because its epistemic part is more accurate.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
-        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. These layers
-        also drop units in prediction, the same units for all rows. The torch module must work with
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. They also
+        drop units in prediction; each draw drops the same units for all rows. The torch module must work with
         `torch.func.vmap`.
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
-        Whether dropout applies to the last hidden layer only. Dropout of the last layer is faster and has far
-        less spread. Not used with `module`.
+        Whether dropout is applied only to the last hidden layer. This is faster, but the draws differ far
+        less. Not used with `module`.
     n_draws : int, default=200
-        Number of networks or functions drawn from the posterior. At least 2.
+        Number of networks or functions that are drawn from the posterior. At least 2.
     output : {"moments", "members"}, default="moments"
-        Form of the distribution. "moments" is a normal distribution with the mean and variance of the draws
-        and the noise, or a Student t distribution if it is calibrated. "members" is the sample of the means
-        of the draws; its intervals contain no noise. Calibration scales "members" about its mean until the
-        intervals cover.
+        Form of the distribution. "moments" is a Student t distribution with the mean of the draws and the
+        variance of draws and noise, or a normal distribution without calibration. "members" is the sample of
+        the draws' means; its intervals do not include the noise. Calibration multiplies the distances of
+        "members" from their mean by one factor, so that intervals have the nominal coverage.
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
         trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 0.99 times as large with "crps"; False guarantees coverage.
+        sets, the CRPS is 0.99 times as large with "crps", but only False guarantees the coverage.
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -81,7 +83,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -90,9 +92,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -101,12 +104,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -114,33 +117,33 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    ConcreteDropoutRegressor : Learns the rates and noise that varies with x.
+    ConcreteDropoutRegressor : Dropout with learned rates, and noise that varies with x.
     DeepEnsembleRegressor : Ensemble of independent networks.
 
     Notes
     -----
-    Dropout follows each hidden layer and never applies to the features. A draw is one network for all rows
-    and all calls, so that the prediction for a row does not depend on other rows. The draws share the layers
-    before the first dropout and run as one batched matrix product. The variance is the variance of the draws'
-    means plus the noise variance, which is learned by the likelihood.
+    Dropout is applied after each hidden layer, but not to the features. A draw is one network for all rows
+    and all calls, so that the prediction for a row does not depend on other rows. All draws share the layers
+    before the first dropout layer and run as one batched matrix product. The variance is the variance of the
+    draws' means plus the noise variance, which is learned by maximum likelihood.
 
-    With ``output="members"`` and ``calibration=None``, the distribution contains no noise and is always
-    over-confident: intervals of 95 % by the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 %
-    with `last_layer`. With ``calibration=None``, the distribution is over-confident at low rates, with
-    `last_layer` and on small data, because the noise is learned from residuals of training rows. The
-    distribution is also over-confident far from the training rows. If the noise varies with x, the
-    distribution is over-confident at large noise. Confidence intervals depend on the rate and do not become
-    narrower with more rows. ``keep_best=False`` guarantees coverage for exchangeable rows, because
-    calibration rows are held out of training. With `keep_best`, the network with all units is scored.
+    With ``output="members"`` and ``calibration=None``, the intervals do not include the noise and are always
+    too short: with the dropout settings of Kompa et al. [2]_, 95 % intervals covered 36 to 92 %, and 9 to 27
+    % with `last_layer`. With ``calibration=None``, the intervals are too short if the rate is low, with
+    `last_layer` and for small data sets, because the noise is estimated from residuals of training rows. They
+    are also too short far from the training rows and, if the noise varies with x, at large noise. The width
+    of confidence intervals depends on the dropout rate and does not decrease with more rows. With
+    ``keep_best=False``, coverage is guaranteed if rows are exchangeable, because calibration rows are held
+    out of training. The score of `keep_best` is the score of the network without dropout.
 
-    Settings of the literature: ``output="members", calibration=None`` is the dropout of Kompa et al. [2]_.
-    With ``last_layer=True``, these settings are the last-layer dropout of Kompa et al.
+    Settings of the literature: Kompa et al. [2]_ use ``output="members"`` and ``calibration=None``, and also
+    ``last_layer=True`` for their last-layer dropout.
 
-    ``sample_weight`` counts repetitions and weights the losses.
+    ``sample_weight`` counts repetitions. Weights are used in the losses.
 
-    Cost: one network; an epoch takes twice as long as with a plain network. `fit_transform` trains the
-    networks of all folds in one pass, for little more. Predictions cost `n_draws` passes through the layers
-    after the first dropout, and through the whole of `module`.
+    Cost: one network; an epoch takes twice as long as for a plain network. `fit_transform` trains the
+    networks of all folds in one pass, which takes little more time than one fit. A prediction runs the layers
+    after the first dropout layer, or the whole `module`, `n_draws` times.
 
     References
     ----------

@@ -19,59 +19,60 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class MCDropoutClassifier(BaseNeuralClassifier):
-    """One network with dropout in training and prediction that predicts class probabilities.
+    """One network that predicts class probabilities, with dropout in training and prediction.
 
     The classifier predicts class probabilities and the epistemic part of their entropy at the cost of one
-    network. Prefer `DeepEnsembleClassifier` if its cost is acceptable, because its epistemic part is more
-    accurate.
+    network. Prefer `DeepEnsembleClassifier` if you can afford several networks, because its epistemic part is
+    more accurate.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
-        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. These layers
-        also drop units in prediction, the same units for all rows. The torch module must work with
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. They also
+        drop units in prediction; each draw drops the same units for all rows. The torch module must work with
         `torch.func.vmap`.
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
-        Whether dropout applies to the last hidden layer only. Dropout of the last layer is faster and has far
-        less spread. Not used with `module`.
+        Whether dropout is applied only to the last hidden layer. This is faster, but the draws differ far
+        less. Not used with `module`.
     n_draws : int, default=100
-        Number of networks or functions drawn from the posterior. At least 2. Regressors draw 200. On three
-        data sets of scikit-learn, 1000 draws change the log loss by at most 4 %.
+        Number of networks or functions that are drawn from the posterior. At least 2. Regressors draw 200. On
+        three data sets of scikit-learn, the log loss with 1000 draws differs by at most 4 %.
     keep_best : {"log_loss", False}, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
-        loss of the network with all units, not of the averaged forecast, on rows held out of training.
+        loss on held-out rows, of the network without dropout rather than of the averaged forecast.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, by which losses and scores are multiplied. "balanced" takes weights that are inversely
-        proportional to the class frequencies.
+        Class weights. They multiply the losses and scores of the rows of a class. "balanced" uses weights
+        that are inversely proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
-        Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
-        "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
-        otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
+        Standardization of the features by the training rows. "columns" uses a separate mean and scale for
+        each column. "all" uses one mean and one scale for all columns; prefer it for images, because the
+        separate scale of a pixel that is nearly always 0 would be too small. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if `keep_best` requires held-out rows. A float is a share of the rows and an
-        int is a number of rows, drawn at random and stratified by class. A splitter, such as PredefinedSplit,
-        holds out the test rows of its first split.
+        Rows that are held out of training if `keep_best` requires held-out rows. A float is the share of
+        held-out rows, and an int is their number. The rows are drawn at random, stratified by class. With a
+        splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X is standardized in float64.
+        Floating-point type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -80,20 +81,21 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        Labels of the columns of `predict_proba`.
+        Class labels, in the order of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
         Trained skorch net; ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -104,18 +106,17 @@ class MCDropoutClassifier(BaseNeuralClassifier):
 
     Notes
     -----
-    Dropout follows each hidden layer and never applies to the features. A draw is one network for all rows
-    and all calls, so that the prediction for a row does not depend on other rows. The draws share the layers
-    before the first dropout and run as one batched matrix product [1]_. With `keep_best`, the network with
-    all units is scored.
+    Dropout is applied after each hidden layer, but not to the features. A draw is one network for all rows
+    and all calls, so that the prediction for a row does not depend on other rows. All draws share the layers
+    before the first dropout layer and run as one batched matrix product [1]_.
 
-    The forecast is over-confident at low rates, with `last_layer`, and far from the training rows. The spread
-    of the draws does not decrease with more rows.
+    The forecast is overconfident if the rate is low, with `last_layer`, and far from the training rows. The
+    differences between the draws do not decrease with more rows.
 
     ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 
-    Cost: one network. Predictions cost `n_draws` passes through the layers after the first dropout, and
-    through the whole of `module`.
+    Cost: one network. A prediction runs the layers after the first dropout layer, or the whole `module`,
+    `n_draws` times.
 
     References
     ----------

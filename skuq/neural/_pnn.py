@@ -18,24 +18,24 @@ from skuq.neural._training.trainer import TrainedFit
 class PNNRegressor(BaseNeuralRegressor):
     """One network that predicts mean and variance, calibrated on held-out rows.
 
-    The regressor estimates the error of a prediction at the cost of one network. The noise may vary with x.
-    Prefer `DeepEnsembleRegressor` if its cost is acceptable. The mean of the ensemble has a smaller error,
-    and the ensemble holds out no rows.
+    The regressor estimates the uncertainty of a prediction at the cost of one network. The noise may vary
+    with x. Prefer `DeepEnsembleRegressor` if you can afford several networks: its mean has a smaller error,
+    and it holds out no rows.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
         target. `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of the cosines with these
-        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
-        n_features). Not used with `module`.
+        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
+        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
+        min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
-        Whether each network learns a factor for each of its inputs. Not used with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
@@ -46,26 +46,28 @@ class PNNRegressor(BaseNeuralRegressor):
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 1.08 times as large with False, and 1.07 times as large with "nll".
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs. If the scores of
-        `keep_best` improve until the end of 200 epochs, as with little noise, a second training replaces the
-        first one: 8000 steps in at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
+        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
+        replaces the first training.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -74,7 +76,7 @@ class PNNRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -83,9 +85,10 @@ class PNNRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -94,10 +97,10 @@ class PNNRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -106,24 +109,25 @@ class PNNRegressor(BaseNeuralRegressor):
     See Also
     --------
     DeepEnsembleRegressor : Ensemble of such networks, trained in one pass.
-    ProbabilisticNet : A net for users of skorch.
+    ProbabilisticNet : Skorch net for users of skorch.
 
     Notes
     -----
-    One network cannot separate epistemic uncertainty from noise, so `epistemic` raises an error.
+    A single network cannot separate epistemic uncertainty from noise, so `epistemic` raises an error.
 
-    The default of `keep_best` is the CRPS, because the likelihood of a single network is best before the
+    The epoch is selected by the CRPS, because the likelihood of a single network is often best before the
     network has learned the mean.
 
-    With ``calibration=None``, the distribution is over-confident on few rows and with ``keep_best=False``,
-    because the network fits the training rows more closely than new rows. With ``keep_best=False``, intervals
-    of 95 % covered 43 to 79 % on 300 to 1000 rows. The distribution is also over-confident far from the
-    training rows, with and without calibration. Coverage has no guarantee, because the same rows select the
-    epoch and calibrate. ``keep_best=False`` guarantees coverage for exchangeable rows.
+    The intervals are too short with ``calibration=None`` if there are few rows or ``keep_best=False``,
+    because the network overfits the training rows. For example, 95 % intervals covered 43 to 79 % on 300 to
+    1000 rows with ``keep_best=False``. Far from the training rows, they are too short with and without
+    calibration. By default, coverage is not guaranteed, because the same rows select the epoch and calibrate
+    the distribution. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
 
-    ``sample_weight`` counts repetitions and weights the losses.
+    ``sample_weight`` counts repetitions. Weights are used in the losses.
 
-    Cost: one network. `fit_transform` trains the networks of all folds in one pass, for little more.
+    Cost: one network. `fit_transform` trains the networks of all folds in one pass, which takes little more
+    time than one fit.
 
     References
     ----------
@@ -200,8 +204,8 @@ class PNNRegressor(BaseNeuralRegressor):
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:
             raise ValueError(
-                f"`loss` must learn a variance, got {self.loss!r}: one network without a variance has no "
-                "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
+                f"`loss` must learn a variance, got {self.loss!r}: without a variance, a single network has "
+                "no distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
             )
         return TrainingSpec(loss, self.learning_rate, resolve_selection_score(self.keep_best))
 

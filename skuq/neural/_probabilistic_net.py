@@ -23,25 +23,25 @@ from skuq.neural._losses import Loss, read_loss, variance_of
 
 
 class ProbabilisticCriterion(nn.Module):
-    """Mean of a loss over rows, as a torch criterion."""
+    """Mean of a loss over rows."""
 
     def __init__(self, loss: str | Loss = "nll") -> None:
         super().__init__()
         self.loss = read_loss(loss)
 
     def forward(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean loss of outputs (B, k) at targets (B,) or (B, 1)."""
+        """Return the mean loss of outputs (B, k) for targets (B,) or (B, 1)."""
         if output.ndim != 2 or output.shape[1] != self.loss.n_outputs:
             raise ValueError(
                 f"`module` must give {self.loss.n_outputs} outputs per row for {self.loss!r} (two outputs "
                 f"are mean and raw variance), got the shape {tuple(output.shape)}."
             )
-        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) against (B,) would broadcast to (B, B)
+        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) and (B,) would broadcast to (B, B)
         return self.loss(output, target).mean()
 
 
 class TensorBatches:
-    """Iterator of batches that indexes arrays; it is up to six times as fast as a DataLoader."""
+    """Iterator of batches by array indexing, up to six times as fast as a DataLoader."""
 
     def __init__(self, dataset: Any, batch_size: int = 128, shuffle: bool = False) -> None:
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
@@ -61,12 +61,12 @@ class TensorBatches:
 
 
 def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
-    """Return X and y if a dataset contains plain arrays, otherwise None."""
+    """Return X and y if the dataset contains plain arrays, otherwise None."""
     if isinstance(dataset, Subset):
         whole = _tensors_of(dataset.dataset)
         rows = torch.as_tensor(np.asarray(dataset.indices))
         return None if whole is None else (whole[0][rows], whole[1][rows])
-    if type(dataset) is not Dataset:  # a subclass may return other items
+    if type(dataset) is not Dataset:  # items of a subclass may be different
         return None
     if not all(isinstance(array, np.ndarray | Tensor) for array in (dataset.X, dataset.y)):
         return None
@@ -75,43 +75,45 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
 
 @versioned
 class ProbabilisticNet(NeuralNetRegressor):
-    """Skorch net that predicts a normal distribution, for users of skorch with their own module.
+    """Skorch net that predicts a normal distribution, for users who have their own skorch module.
 
-    The net accepts float64 features and a one-dimensional target, trains by any loss of skuq, and works
-    wherever skuq accepts an estimator. Prefer `PNNRegressor` unless skorch is required: `PNNRegressor`
-    standardizes X and y, selects the best epoch and passes the checks of scikit-learn. Put this net into a
-    pipeline behind a StandardScaler, and into a TransformedTargetRegressor.
+    The net accepts float64 features and a one-dimensional target, can be trained by each loss of skuq, and
+    works with all functions of skuq that accept an estimator. Prefer `PNNRegressor` unless you need skorch:
+    `PNNRegressor` also standardizes X and y, selects the best epoch and passes scikit-learn's estimator
+    checks. This net does not standardize: put it into a Pipeline after a StandardScaler, and into a
+    TransformedTargetRegressor.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
-        Maps (B, d) to (B, 2): the mean and a raw variance. The variance is ``softplus(raw) + 1e-4``.
+        Module that maps (B, d) to (B, 2): the mean and a raw variance. The variance is
+        ``softplus(raw) + 1e-4``.
     *args : tuple
         As in ``skorch.NeuralNetRegressor``.
     criterion : torch criterion, default=ProbabilisticCriterion
-        ``criterion__loss`` is "nll" (default), "crps", "check", "interval", "beta_nll" or an instance of
-        `Loss`.
+        Loss of the training: ``criterion__loss`` is "nll" (default), "crps", "check", "interval", "beta_nll"
+        or an instance of `Loss`.
     optimizer : torch optimizer, default=torch.optim.Adam
         As in skorch.
     lr : float, default=0.001
         Learning rate.
     iterator_train, iterator_valid : class, default=TensorBatches
-        Batches by indexing; ``iterator_train__shuffle`` is True if not given.
+        Iterators of batches. ``iterator_train__shuffle`` is True by default.
     train_split : callable or None, default=None
-        As in skorch, whose default holds out a fifth of the rows.
+        As in skorch. skorch's own default would hold out a fifth of the rows.
     **kwargs : dict
         As in ``skorch.NeuralNetRegressor``.
 
     See Also
     --------
-    PNNRegressor : The same as a scikit-learn estimator, with standardization and calibration.
-    DeepEnsembleRegressor : Many such networks in one training.
+    PNNRegressor : The same network as a scikit-learn estimator, with standardization and calibration.
+    DeepEnsembleRegressor : Many such networks, trained in one pass.
 
     Notes
     -----
-    The distribution is over-confident after long training: a closer fit to the training rows with a smaller
-    variance can always increase the likelihood. Use `train_split` with skorch's EarlyStopping, and
-    recalibrate.
+    The intervals are too short after long training, because the likelihood of the training rows increases
+    with a closer fit and a smaller variance. Use `train_split` with skorch's EarlyStopping, and recalibrate
+    the net.
 
     Examples
     --------
@@ -161,18 +163,18 @@ class ProbabilisticNet(NeuralNetRegressor):
         return [*callbacks, ("print_log", PrintLog())] if self.verbose else callbacks
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Raise for invalid targets, and for NaN and infinity in arrays.
+        """Raise if targets are invalid, or if arrays contain NaN or infinity.
 
         Parameters
         ----------
         X : array-like of shape (n, d) or torch Dataset
             Features.
         y : array-like of shape (n,) or (n, 1), or None with a Dataset
-            Target.
+            Targets.
         """
         super().check_data(X, y)
         if y is None and not is_dataset(X):
-            raise ValueError("`y` must be given, got None. Omit it only if X is a torch Dataset.")
+            raise ValueError("`y` must be given, got None. Only omit it if X is a torch Dataset.")
         for name, values in (("X", X), ("y", y)):
             if isinstance(values, np.ndarray | Tensor) and not np.isfinite(to_numpy(values)).all():
                 raise ValueError(f"`{name}` must be finite, got NaN or infinity.")
@@ -180,14 +182,14 @@ class ProbabilisticNet(NeuralNetRegressor):
             raise ValueError(f"`y` must have one column, got the shape {tuple(y.shape)}.")
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the module's outputs for features of any floating type.
+        """Return the outputs of the module, for features of any floating-point type.
 
         Parameters
         ----------
         x : array-like or Tensor of shape (B, d)
             Features.
         **fit_params : dict
-            Keyword arguments of the module.
+            Keyword arguments of the module's ``forward``.
 
         Returns
         -------
@@ -201,7 +203,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         return super().infer(x, **fit_params)
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the means.
+        """Return the mean of the distribution of each row.
 
         Parameters
         ----------
@@ -216,18 +218,18 @@ class ProbabilisticNet(NeuralNetRegressor):
         return self._outputs(X)[:, 0]
 
     def _has_variance(self) -> bool:
-        """Return whether the network predicts a variance; assume so for a criterion of the user."""
+        """Return whether the network predicts a variance; True for a user's criterion."""
         loss = getattr(self, "criterion__loss", "nll")
         if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
             return True
         raise AttributeError(
-            f"this network has no `predict_dist`, because the loss {loss!r} learns no variance. Wrap the "
-            "network in UncertaintyRegressor, or use a loss with a variance."
+            f"this network has no `predict_dist`, because the loss {loss!r} does not learn a variance. Wrap "
+            "the network in UncertaintyRegressor, or use a loss with a variance."
         )
 
     @available_if(_has_variance)  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row; requires a loss that learns a variance.
+        """Return the predictive distribution of each row, for a loss that learns a variance.
 
         Parameters
         ----------
@@ -242,8 +244,8 @@ class ProbabilisticNet(NeuralNetRegressor):
         output = self._outputs(X)
         if output.shape[1] != 2:
             raise ValueError(
-                f"`module` must give 2 outputs per row, mean and raw variance, got {output.shape[1]}: a "
-                "network without a variance has no distribution. Wrap it in "
+                f"`module` must give 2 outputs per row, a mean and a raw variance, got {output.shape[1]}. A "
+                "network without a variance has no distribution: wrap it in "
                 "UncertaintyRegressor(net, method='residual')."
             )
         return Normal(output[:, 0], np.sqrt(variance_of(torch.from_numpy(output[:, 1])).numpy()))

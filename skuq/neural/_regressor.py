@@ -1,4 +1,4 @@
-"""Base class of the neural regressors: calibrated distributions of trained networks."""
+"""Base class of the neural regressors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
-    """Base class of the neural regressors: calibration and predictions, in the units of y."""
+    """Base class of the neural regressors: calibration, and predictions in the units of y."""
 
     factor_: float
     df_: float
@@ -46,21 +46,21 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     @abstractmethod
     def _training_spec(self) -> TrainingSpec:
-        """Return the specification of the training from checked parameters."""
+        """Return the specification of the training, from checked parameters."""
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         return self._training_spec()
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
-        """Return the posterior of the trained networks; ``scaler_`` is already set."""
+        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
 
     def _uncalibrated(self) -> Calibration:
-        """Return the scale and tails of the distribution with ``calibration=None``."""
+        """Return the calibration that is used with ``calibration=None``."""
         return Calibration()
 
     def _min_oob_members(self) -> int:
-        """Return the least number of out-of-bag members of a calibration row."""
+        """Return how many out-of-bag members a calibration row needs."""
         return 1
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
@@ -82,10 +82,10 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         check_option(self.calibration, "calibration", self._calibrations)
         check_single_coverage(self.calibration_coverage, "calibration_coverage")
         if spec.counts_rows or self.calibration is not None:
-            effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
+            effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of the training rows, or of all rows if the training target is constant."""
+        """Return the standardizer of the training rows, or of all rows if the training targets are equal."""
         kept = ~held_out
         weight = None if data.sample_weight is None else data.sample_weight[kept]
         scaler = Standardizer.fit(data.X[kept], data.y[kept], weight)
@@ -102,7 +102,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
         posterior = self._posterior(fit, data)
         calibration, n_rows = self._uncalibrated(), np.inf
-        if self.calibration is not None and self.scaler_.y_scale > 0:  # a constant target is certain
+        if self.calibration is not None and self.scaler_.y_scale > 0:  # a constant y has no residuals
             calibration, n_rows = self._calibrate(posterior, fit, data)
         self._keep(fit, posterior)
         self._calibration = calibration
@@ -120,7 +120,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _calibrate(
         self, posterior: Posterior, fit: TrainedFit, data: TrainingData
     ) -> tuple[Calibration, float]:
-        """Return scale and tails, estimated from rows that are not trained on, and their number."""
+        """Return the calibration from rows that are not used in training, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
         z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
@@ -132,34 +132,34 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
     ) -> tuple[IntArray, BoolArray]:
-        """Return the rows that "oob" or "split" selects, and the mask of their out-of-bag members."""
+        """Return the rows for "oob" or "split", and the mask (n_rows, M) of their out-of-bag members."""
         split = getattr(self, parameter) == "split"
         oob_mask = fit.plan.out_of_bag() & (fit.plan.held_out == split)[:, np.newaxis]
         rows = rows_with_weight(np.asarray(oob_mask.sum(axis=1) >= at_least), data)
         if not len(rows):
             which, n_members = "any" if at_least == 1 else "two", oob_mask.shape[1]
             raise ValueError(
-                f"`{parameter}` is 'oob', but no row was left out by {which} of the {n_members} members. "
-                f"Use more members or rows, or {parameter}='split'."
+                f"`{parameter}` is 'oob', but no row is out of bag for {which} of the {n_members} members. "
+                f"Use more members or more rows, or {parameter}='split'."
             )
         return rows, oob_mask[rows]
 
     # ------------------------------------------------------------------------ out-of-bag rows
 
     def _out_of_bag_dist(self, fit: TrainedFit, data: TrainingData) -> Distribution:
-        """Return the distribution of each training row by the members that left the row out."""
+        """Return the distribution of each training row by its out-of-bag members."""
         posterior = cast(EnsemblePosterior, self._fitted_posterior)
         oob_mask = fit.plan.out_of_bag()
         loc, scale = posterior.draw(data.X)
         for rows, other in self._refit_without_rows(data, oob_mask, fit.plan.seed):
             loc[rows], scale[rows] = other.draw(data.X[rows])
-            oob_mask[rows] = True  # no member of the other ensemble is trained on these rows
+            oob_mask[rows] = True  # all members of `other` are trained without these rows
         return posterior.distribution_of(NetworkPredictions(loc, scale, oob_mask), self._calibration)
 
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, Posterior]]:
-        """Refit without rows that too few members left out, at most a tenth of all rows at a time."""
+        """Refit without rows with too few out-of-bag members, at most a tenth of all rows at a time."""
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)
@@ -176,25 +176,25 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         return dist
 
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the prediction of each member, before calibration.
+        """Return the predictions of the members, before calibration.
 
-        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws from the
-        posterior (networks or functions). The draws are the same for all rows and all calls.
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws of networks
+        or functions from the posterior. The draws are the same for all rows and all calls.
 
         Parameters
         ----------
         X : array-like or DataFrame of n rows
             Features, with the columns of the training data.
         return_std : bool, default=False
-            Whether to also return the standard deviations of the members' noise.
+            Whether to also return the standard deviations of the noise by the members.
 
         Returns
         -------
         members : ndarray of shape (n, M)
-            Means by the M members, in the units of y.
+            Predicted means of the M members, in the units of y.
         members_std : ndarray of shape (n, M)
-            Only with `return_std`; in the units of y. One number for all entries if the noise is constant,
-            and 0 for members that predict no noise.
+            Standard deviations of the noise, in the units of y; only with `return_std`. If the noise is
+            constant, all values are equal. If the members do not predict noise, all values are 0.
         """
         self._check_new(X)
         loc, scale = self._current_posterior().draw(self._features(X))
@@ -202,12 +202,12 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
 
 def _too_few_rows(coverage: float, n_rows: float) -> str | None:
-    """Return the warning if the rank of the coverage requires more calibration rows, otherwise None."""
+    """Return a warning if there are fewer calibration rows than the coverage requires, otherwise None."""
     needed = rows_needed(coverage)
     if n_rows >= needed:
         return None
     return (
-        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. "
-        "The intervals may be too narrow. Use more rows, a larger `validation_size` if rows are held out, or "
-        "a lower `calibration_coverage`."
+        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. The "
+        "intervals may be too short. Use more rows, a larger `validation_size` if rows are held out, or a "
+        "lower `calibration_coverage`."
     )

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: snapshots of one network while its training continues at a constant rate."""
+"""Stochastic weight averaging: snapshots of one network at the end of its training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SnapshotArchitecture:
 
 
 def snapshots_of(module: StackedModule) -> StackedModule:
-    """Return a module whose members are the snapshots of the only member."""
+    """Return a module whose members are the snapshots of a single network."""
     network = module.take(slice(0, 1))
     weights = network.get_buffer("snapshots")[0]
     del network.snapshots
@@ -47,20 +47,20 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Callback that continues training at a constant rate and stores the weights after each epoch."""
+    """Callback that stores the weights after each of the last epochs, which have a constant learning rate."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
 
     def __eq__(self, other: object) -> bool:
-        """Compare the settings; fits with equal settings are trained together."""
+        """Return whether the settings are equal; fits with equal settings are trained together."""
         return isinstance(other, TakeSnapshots) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
-        if epoch == n_before:  # else small past gradients make Adam's steps too long
+        if epoch == n_before:  # small past gradients would make Adam's steps too long
             net.optimizer_.state.clear()
         for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:
@@ -77,53 +77,55 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """Ensemble of snapshots of one network, taken while training continues at a constant rate.
+    """Ensemble of snapshots of one network, which are taken at the end of its training.
 
-    The regressor estimates the error of a prediction. It costs little more than the training of one plain
-    network. The method is based on stochastic weight averaging (SWA), whose training visits weights that fit
-    about equally well. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the noise varies,
-    or if several networks are affordable: snapshots of one training differ less than independent networks.
+    The regressor estimates the uncertainty of a prediction, and costs only a little more than one plain
+    network. It is based on stochastic weight averaging (SWA): with a constant learning rate at the end of the
+    training, the weights move between values that fit the data about equally well. The noise is the same for
+    all x. Prefer `DeepEnsembleRegressor` if the noise varies with x, or if you can afford several networks,
+    because snapshots of one network differ less than independent networks.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
-        (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
-        replaces `hidden_layer_sizes`.
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
+        `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. Up to three combinations of the cosines with these
-        frequencies are additional inputs for each column. 0 adds no inputs; "auto" is min(8, 256 //
-        n_features). Not used with `module`.
+        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
+        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
+        min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
-        Whether each network learns a factor for each of its inputs. Not used with `module`.
+        Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
         Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     n_snapshots : int, default=20
-        Number of additional epochs, at least 2. The weights after each additional epoch are one snapshot.
+        Number of additional epochs, at least 2. A snapshot is the weights after one additional epoch.
     snapshot_learning_rate : float, default=0.006
-        Constant learning rate of the additional epochs. A higher rate increases the spread of the snapshots.
+        Constant learning rate of the additional epochs. With a larger rate, the snapshots differ more.
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch before the snapshots.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs. The epochs of the
-        snapshots are additional.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs. The epochs of the snapshots are not included.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -132,7 +134,7 @@ class SWARegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -141,9 +143,10 @@ class SWARegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -153,12 +156,12 @@ class SWARegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept. Always the last.
+        Number of the epoch whose weights were kept, counted from 1. Always the last.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -167,27 +170,27 @@ class SWARegressor(BaseNeuralRegressor):
     See Also
     --------
     DeepEnsembleRegressor : Ensemble of independent networks.
-    LastLayerLaplaceRegressor : Posterior of the last layer.
+    LastLayerLaplaceRegressor : Posterior of the last layer in closed form.
 
     Notes
     -----
-    The mean and the epistemic variance of a row are the mean and variance of the snapshots' predictions. The
-    noise maximizes the likelihood of the held-out rows, given the epistemic variance. With
-    ``calibration=None``, the noise maximizes the likelihood of the training rows and is too small.
+    The mean and the epistemic variance of a row are the mean and the variance of the snapshots' predictions.
+    The noise variance maximizes the likelihood of the held-out rows, given the epistemic variance. With
+    ``calibration=None``, the noise variance maximizes the likelihood of the training rows, and is too small.
 
-    SWA-Gaussian [2]_ fits a normal distribution to the snapshots and samples from it; this class uses the
-    snapshots.
+    SWA-Gaussian [2]_ fits a normal distribution to the snapshots and draws samples from it. This class uses
+    the snapshots themselves.
 
-    There is no `keep_best`. The snapshots represent the weights that training at a constant rate visits, so
-    that a selection by score would make the spread of the snapshots, the epistemic part, too small. Training
-    before the snapshots ends when the learning rate is 0. No rows are used to select an epoch.
+    The class has no `keep_best`. The snapshots represent the weights that are reached at a constant learning
+    rate. A selection of snapshots by their scores would make the epistemic variance too small. The training
+    before the snapshots ends with a learning rate of 0, so no rows are needed to select an epoch.
 
-    The distribution is over-confident with ``calibration=None`` (intervals of 95 % covered 58 to 79 % on 500
-    to 1000 rows). It is also over-confident far from the training rows, with and without calibration, where
-    the snapshots differ less than their errors. Coverage has no strict guarantee, because the held-out rows
-    determine the noise as well as the scale and the tails. The held-out rows have no other use.
+    The intervals are too short with ``calibration=None``: 95 % intervals covered 58 to 79 % on 500 to 1000
+    rows. Far from the training rows, they are too short with and without calibration, because the snapshots
+    differ less than their errors. Coverage is not strictly guaranteed, because the held-out rows determine
+    the noise as well as the scale and the tails.
 
-    ``sample_weight`` counts repetitions and weights the losses.
+    ``sample_weight`` counts repetitions. Weights are used in the losses.
 
     Cost: one network and 20 additional epochs. Prediction runs `n_snapshots` networks in one pass.
 
@@ -282,8 +285,8 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must let the training run to its end, where the snapshots are taken, but the "
-                f"training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+                "`callbacks` must not stop the training early, because snapshots are taken at its end, but "
+                f"the training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out

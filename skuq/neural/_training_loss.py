@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class TrainingLoss(ABC):
-    """Loss of network outputs, minimized on average over rows for each member.
+    """Loss of network outputs. The training minimizes its mean over rows, for each member.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class TrainingLoss(ABC):
 
     @abstractmethod
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the loss (...) for outputs (..., k) of the network at targets (...)."""
+        """Return the losses (...) of network outputs (..., k) for targets (...)."""
 
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss and its derivative with respect to the outputs.
@@ -56,7 +56,7 @@ class TrainingLoss(ABC):
 
     @abstractmethod
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
-        """Return the quantities whose means over members define the average forecast.
+        """Return the quantities whose means over members define the averaged forecast.
 
         Parameters
         ----------
@@ -66,19 +66,19 @@ class TrainingLoss(ABC):
         Returns
         -------
         parts : sequence of Tensor of shape (M, B)
-            As many parts for all losses with the same ``target`` and ``n_outputs``.
+            The number of parts is the same for all losses with the same ``target`` and ``n_outputs``.
         """
 
     @abstractmethod
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
-        """Return the score of each row's average forecast.
+        """Return the score of the averaged forecast of each row.
 
         The smaller the better.
 
         Parameters
         ----------
         parts : sequence of Tensor of shape (B,)
-            Means over members of `averaged_parts`.
+            Means of `averaged_parts` over the members.
         y : Tensor of shape (B,)
             Targets.
 
@@ -90,7 +90,7 @@ class TrainingLoss(ABC):
 
 
 def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
-    """Return the values of a loss after checking that there is one per target."""
+    """Return the values of a loss, or raise if there is not one value per target."""
     if values.shape == y.shape:
         return values
     raise ValueError(

@@ -33,69 +33,71 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _CONSTANT = 0.05
-"""Standard deviation of the prediction, relative to y, below which the prediction counts as constant."""
+"""Largest standard deviation of a prediction that counts as constant, relative to the one of y."""
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate by `last_layer`; with True, standard deviations start closer to their final values."""
+"""Learning rate by `last_layer`; with True, the standard deviations start near their optimum."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
-    """Network with normally distributed weights and a learned noise variance (variational inference).
+    """Network with normally distributed weights and a constant noise variance (variational inference).
 
-    The regressor estimates the error of a prediction and its epistemic part, which more data reduces. The
-    prediction intervals are hardly over-confident on few rows. The noise is the same for all x. Prefer
-    `DeepEnsembleRegressor` if the noise varies with x. Prefer it also with many rows, because its intervals
-    are narrower.
+    The regressor estimates the uncertainty of a prediction and its epistemic part, which decreases with more
+    data. With few rows, its prediction intervals are rarely too short. The noise is the same for all x.
+    Prefer `DeepEnsembleRegressor` if the noise varies with x. Also prefer it if there are many rows, because
+    its intervals are then shorter.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     last_layer : bool, default=False
-        Whether only the weights of the last layer are uncertain. Training is faster, and the model is
-        over-confident.
+        Whether only the weights of the last layer are uncertain. True makes the training faster, but the
+        model is then overconfident.
     module : callable or None, default=None
-        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps (n,
+        Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
         ``n_outputs`` is the last entry of `hidden_layer_sizes`. Requires `last_layer`.
     kl_weight : float, default=1.0
-        Factor of the divergence from the prior; 1 is Bayes' rule. For every `kl_weight`, the divergence is
-        also divided by the number of rows.
+        Factor of the divergence from the prior. 1 is Bayes' rule. The divergence is also divided by the
+        number of rows.
     warm_up : float, default=0.3
-        Share of the epochs over which the factor grows from 0 to `kl_weight`. Without warm-up, the prior
-        often dominates before the mean is learned, and the prediction is constant.
+        Share of the epochs in which the factor of the divergence grows from 0 to `kl_weight`. Without this
+        warm-up, the prior often dominates before the mean is learned, and the prediction is constant.
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
         trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 0.69 times as large with "crps". But "crps" selects epochs of the warm-up, in which
-        the weights do not have their posterior distribution yet.
+        sets, the CRPS is 0.69 times as large with "crps". However, "crps" selects epochs of the warm-up, in
+        which the weights do not yet have their posterior distribution.
     inference : {"auto", "analytic", "sampled"}, default="auto"
-        Origin of the mean and the epistemic variance. "analytic" is a closed form and requires `last_layer`.
-        "sampled" uses `n_draws` networks drawn from the posterior. "auto" is "analytic" with `last_layer`,
-        otherwise "sampled".
+        Method that computes the mean and the epistemic variance. "analytic" is a closed form and requires
+        `last_layer`. "sampled" uses `n_draws` networks drawn from the posterior. "auto" is "analytic" with
+        `last_layer` and "sampled" without.
     n_draws : int, default=200
-        Number of networks or functions drawn from the posterior. At least 2. With 200 draws, the epistemic
-        standard deviation has a relative error of 5 %.
+        Number of networks or functions that are drawn from the posterior. At least 2. With 200 draws, the
+        epistemic standard deviation has a relative error of 5 %.
     calibration : {"split", None}, default="split"
-        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
-        None returns the raw distribution, which is over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
+        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        sets.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals that conformal prediction calibrates; intervals of other coverages
-        depend on the tails. A `SmallSampleWarning` is issued if there are fewer calibration rows than the
-        coverage requires (9 rows for 90 %).
+        Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
+        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
+        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training if calibration, the noise or `keep_best` requires held-out rows. A float is
-        a share of the rows and an int is a number of rows, drawn at random. A splitter, such as
-        PredefinedSplit, holds out the test rows of its first split.
+        Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
+        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
+        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`. On four small data sets,
         the CRPS is 1.04 times as large with 0.003. With `last_layer` and 0.01, it is 1.03 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch, adjusted to make the batches of an epoch equally large.
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
+        and at most 1000 epochs.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
@@ -104,7 +106,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
         drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training. X and y are standardized in float64.
+        Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
@@ -113,9 +115,10 @@ class VariationalRegressor(BaseNeuralRegressor):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws. An integer makes results reproducible.
+        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        results reproducible.
     verbose : int, default=0
-        Whether skorch prints the epochs.
+        Whether skorch prints a line for each epoch.
 
     Attributes
     ----------
@@ -124,12 +127,12 @@ class VariationalRegressor(BaseNeuralRegressor):
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept.
+        Number of the epoch whose weights were kept, counted from 1.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies the standard deviations: above 1 for an over-confident model, 1
-        without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -142,31 +145,33 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     Notes
     -----
-    The posterior of the weights is normal without correlations (mean field). It minimizes the mean negative
-    log-likelihood of the rows plus 1/n times the divergence from the prior. Each row of a batch has its own
-    weights, by local reparameterization [1]_. The prior of a layer's weights is normal, centered at 0. Its
-    variance maximizes the evidence in closed form at every step and equals the mean square of the weights.
-    Biases have a standard normal prior. The standard deviations start at 0.05 divided by the root of the
-    number of inputs. The noise is learned together with the weights. Calibration replaces it by the noise
-    that maximizes the likelihood of the held-out rows, given the epistemic variance, so that overfitting
-    counts as noise. With `keep_best`, the network at the mean of the weights is scored.
+    The posterior of the weights is a normal distribution without correlations (mean field). It minimizes the
+    mean negative log-likelihood of the rows plus 1/n times the divergence from the prior. In training, each
+    row of a batch has its own random weights, by local reparameterization [1]_. The prior of the weights of a
+    layer is normal with mean 0. Its variance maximizes the evidence at each step; this is the mean square of
+    the weights. Biases have a standard normal prior. The standard deviations of the weights start at 0.05
+    divided by the square root of the number of inputs of the layer. The noise variance is learned together
+    with the weights. Calibration replaces it by the value that maximizes the likelihood of the held-out rows,
+    given the epistemic variance, so that overfitting counts as noise. The score of `keep_best` is the score
+    of the network with the mean weights.
 
-    The distribution is over-confident with ``calibration=None`` and ``last_layer=True`` (intervals of 95 %
-    covered 40 to 93 % on 300 to 1000 rows), because the other layers and the noise are fitted to the training
-    rows. It is also over-confident with `kl_weight` below 1, and far from the training rows, with and without
-    calibration, because the mean-field posterior ignores the correlations of the weights.
+    The intervals are too short with ``calibration=None`` and ``last_layer=True``, because the other layers
+    and the noise are fitted to the training rows: 95 % intervals covered 40 to 93 % on 300 to 1000 rows. They
+    are also too short if `kl_weight` is less than 1. Far from the training rows, they are too short with and
+    without calibration, because the posterior ignores correlations between weights.
 
-    Confidence intervals, `epistemic`, are over-confident on about 100 rows or fewer, where the prior
-    dominates in spite of the warm-up. For a sine in three columns, the prediction was constant on all five
-    data sets, and intervals of 90 % covered the function in about 10 %. Prediction intervals still have at
-    least the nominal coverage and are rather too wide, because signal that is not learned counts as noise. A
-    constant prediction issues a ``ConvergenceWarning``. Coverage has no strict guarantee, because the
-    held-out rows determine the noise as well as the scale and the tails.
+    Confidence intervals (`epistemic`) are too short on about 100 rows or fewer, because the prior dominates
+    in spite of the warm-up. For example, for a sine function in three columns, the prediction was constant on
+    all five data sets, and 90 % intervals covered the function in about 10 % of the cases. Prediction
+    intervals still have at least the nominal coverage and tend to be too long, because the part of the
+    function that is not learned counts as noise. If the prediction is nearly constant, a
+    ``ConvergenceWarning`` is issued. Coverage is not strictly guaranteed, because the held-out rows determine
+    the noise as well as the scale and the tails.
 
-    ``sample_weight`` counts repetitions and weights the losses; n is the sum of the weights.
+    ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
-    Cost: an epoch takes four times as long as with a plain network, twice as long with `last_layer`.
-    Predictions run `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
+    Cost: an epoch takes four times as long as for a plain network, or twice as long with `last_layer`. A
+    prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
     pass.
 
     References
@@ -274,7 +279,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         return posterior
 
     def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
-        """Return the posterior of the last layer or of all layers, with the noise learned in training."""
+        """Return the posterior of the last layer or of all layers, with the learned noise variance."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:
             weights, closed_form = module.last_layer_weights(), bool(self.inference != "sampled")
@@ -282,14 +287,14 @@ class VariationalRegressor(BaseNeuralRegressor):
         return SampledPosterior(*common, partial(drawn_networks, n_draws=self.n_draws, seed=seed))
 
     def _warn_of_a_constant(self, module: StackedModule, X: FloatArray) -> None:
-        """Warn if the prediction at the mean of the weights is nearly constant."""
+        """Warn if the prediction with the mean weights is nearly constant."""
         loc, _ = member_moments(module, X, read_device(self.device, 1))
         share = float(loc.std())
         if share < _CONSTANT:
             warn_user(
                 "the prediction is nearly constant: its standard deviation is "
                 f"{share:.2g} times the standard deviation of y. If X is informative about y, the prior "
-                "outweighs the data. Use more rows, fewer or smaller hidden layers, `kl_weight` below 1, or "
+                "dominates the data. Use more rows, fewer or smaller hidden layers, `kl_weight` below 1, or "
                 "more epochs.",
                 ConvergenceWarning,
             )

@@ -1,4 +1,4 @@
-"""Inner estimators of scikit-learn's containers, for names and parameters."""
+"""Estimators inside of Pipelines, searches and other meta-estimators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sklearn.pipeline import Pipeline
 
 def child_of(estimator: Any) -> Any:
     """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""
-    child = getattr(estimator, "estimator", None)  # `or` would fail, because an unfitted forest has length 0
+    # `or` cannot be used, because an unfitted forest has length 0 and is therefore false.
+    child = getattr(estimator, "estimator", None)
     return getattr(estimator, "regressor", None) if child is None else child
 
 
@@ -21,7 +22,7 @@ def last_step(estimator: Any) -> Any:
 
 
 def iter_wrapped(estimator: Any) -> Iterator[Any]:
-    """Yield the estimator and then each inner estimator: the last step of a Pipeline, or the child."""
+    """Yield the estimator and all inner estimators, from the outermost to the innermost."""
     while hasattr(estimator, "fit"):
         yield estimator
         if not isinstance(estimator, Pipeline):
@@ -31,10 +32,7 @@ def iter_wrapped(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Return whether the estimator is a search of scikit-learn, or has the attributes of a search.
-
-    The function returns False for a FrozenEstimator around a search, although it has the attributes.
-    """
+    """Return whether the estimator is a search of scikit-learn, or has the attributes of a search."""
     if isinstance(estimator, FrozenEstimator):
         return False
     if hasattr(estimator, "best_estimator_"):
@@ -43,7 +41,7 @@ def is_search(estimator: Any) -> bool:
 
 
 def name_of(estimator: Any) -> str:
-    """Return the class name of the innermost estimator, with the outer class if there is one."""
+    """Return the class name of the innermost estimator, such as "Ridge in Pipeline"."""
     *_, inner = estimator, *iter_wrapped(estimator)
     name, outer = type(inner).__name__, type(estimator).__name__
     return name if inner is estimator else f"{name} in {outer}"

@@ -1,4 +1,4 @@
-"""Errors of wrapped estimators, with the fold or member and the remedy."""
+"""Notes on errors of wrapped estimators, which name the fold or member and a remedy."""
 
 from __future__ import annotations
 
@@ -34,16 +34,13 @@ def note_fold(place: str) -> Iterator[None]:
 
 
 def place_of(name: str, k: int, n: int) -> str:
-    """Return the name of fit k, counted from 0, of n fits, for error messages."""
+    """Return the name of fit k of n fits for error messages, such as "fold 1 of 5" for k = 0."""
     return f"{name} {k + 1} of {n}"
 
 
 @contextmanager
 def note_estimator(estimator: Any) -> Iterator[None]:
-    """Add the class of the innermost estimator to an error that is raised in the block.
-
-    Errors of skuq and errors of unfitted estimators already contain the class.
-    """
+    """Add the class of the innermost estimator to an error that is raised in the block."""
     try:
         yield
     except ValueError as error:
@@ -54,9 +51,9 @@ def note_estimator(estimator: Any) -> Iterator[None]:
 
 
 def check_predictions(values: FloatArray, estimator: Any) -> FloatArray:
-    """Raise if a prediction of an estimator, shape (n,) or (n, k), is NaN or infinite."""
+    """Raise an error if a prediction, of shape (n,) or (n, k), is NaN or infinite."""
     with np.errstate(all="ignore"):
-        if np.isfinite(values.sum()):  # the sum may overflow, so the slow check follows
+        if np.isfinite(values.sum()):  # The sum of finite values may overflow, so the slower check follows.
             return values
     bad = np.atleast_1d(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
     if bad.any():
@@ -66,7 +63,7 @@ def check_predictions(values: FloatArray, estimator: Any) -> FloatArray:
 
 
 def single_output(values: Any, estimator: Any) -> FloatArray:
-    """Return predictions of one output as finite floats, one per row."""
+    """Return the predictions as finite floats, one per row; raise an error for several outputs."""
     array = as_float_array(np.asarray(values), "prediction")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -74,13 +71,13 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
         raise ValueError(
             f"`predict` of {type(estimator).__name__} must return one column, got shape {array.shape}. skuq "
             f"handles one target at a time. {one_column_each()} If the columns are parameters of a "
-            "distribution, register a function that reads them: skuq.register."
+            "distribution, register a function that returns the distribution: skuq.register."
         )
     return check_predictions(array, estimator)
 
 
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    """Return the advice to fit a model of several targets, or one model per target column."""
+    """Return the advice to fit a model of several targets, or one model per target."""
     return (
         "For a joint distribution of several targets, use "
         "skuq.regressors.MultiOutputUncertaintyRegressor(...). Or fit one model per "
@@ -92,8 +89,9 @@ def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
 def _advice(estimator: Any) -> str:
     inside = list(iter_wrapped(estimator))
     advice = []
-    if any(getattr(one, "radius", None) is not None for one in inside):  # None if it is not used
-        advice.append("Use a larger radius of the neighborhoods or fewer folds.")
+    # An estimator that does not use a radius has radius=None.
+    if any(getattr(one, "radius", None) is not None for one in inside):
+        advice.append("Use a larger `radius`, or fewer folds.")
     if any(isinstance(one, TransformedTargetRegressor) for one in inside):
         advice.append(
             "The inverse transformation of the target must be finite at all predictions of the inner "

@@ -18,10 +18,10 @@ from skuq.prediction._rules.containers import CONTAINERS
 def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
     """Return the prediction sets of a fitted classifier.
 
-    The function looks for an inner estimator with a method ``predict_set``, such as
-    `skuq.classifiers.ConformalClassifier`, in Pipeline, searches such as GridSearchCV, RFE, RFECV,
-    FrozenEstimator and StackingClassifier. For all other classifiers, it returns the `prediction_set` of
-    ``predict_proba``.
+    If the classifier has a method ``predict_set``, such as `skuq.classifiers.ConformalClassifier`, the
+    function calls this method. The classifier may be inside of a Pipeline, a search such as GridSearchCV,
+    RFE, RFECV, FrozenEstimator or StackingClassifier. For all other classifiers, the function passes the
+    result of ``predict_proba`` to `prediction_set`.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ def _check_sets(sets: Any, estimator: Any, X: Any, coverage: FloatArray) -> Bool
 
 
 def class_proba(estimator: Any, X: Any) -> np.ndarray:
-    """Return the validated class probabilities of a fitted classifier, shape (n, K)."""
+    """Return the checked class probabilities of a fitted classifier, shape (n, K)."""
     name = type(estimator).__name__
     if is_regressing(estimator):
         raise NotProbabilisticError(
-            f"{name} is a regressor, and prediction sets need a classifier. For prediction intervals "
-            "call skuq.predict_dist(estimator, X).interval(coverage)."
+            f"{name} is a regressor, but prediction sets need a classifier. For prediction intervals, call "
+            "skuq.predict_dist(estimator, X).interval(coverage)."
         )
     if not callable(getattr(estimator, "predict_proba", None)):
         raise NotProbabilisticError(

@@ -41,13 +41,14 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
     Notes
     -----
     Probabilities are summed in float64 in descending order. The comparison of a sum with the coverage has a
-    tolerance of a few units in the last place of ``y_proba`` for rounding errors. Among equally probable
-    classes, the set takes the class with the lower column number first. A larger coverage gives a superset.
+    tolerance of a few units in the last place of ``y_proba`` for rounding errors. If classes are equally
+    probable, classes with lower column numbers are included first. The set of a larger coverage contains the
+    set of a smaller coverage.
 
-    If the probabilities are calibrated, the sets contain the label with probability ``coverage`` *or more*,
-    because the last class of a set raises the sum above the coverage. For accurate models, the sum of the
-    probabilities in a set is much larger than the coverage. Compare the observed coverage with the mean of
-    ``(y_proba * sets).sum(axis=1)``.
+    If the probabilities are calibrated, a set contains the label with a probability of ``coverage`` *or
+    more*, because the last class of a set increases the sum above the coverage. For accurate models, the sum
+    of the probabilities in a set is much larger than the coverage. Therefore, compare the observed coverage
+    with the mean of ``(y_proba * sets).sum(axis=1)``.
 
     The function costs one sort per row. Kompa, Snoek and Beam (2021), "Empirical frequentist coverage of deep
     learning uncertainty quantification procedures", Entropy 23, 1608, define these sets.

@@ -1,4 +1,4 @@
-"""Adapters by qualified class name, so that the other package is not imported."""
+"""Adapters for classes of other packages, by qualified class name, so that skuq need not import them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from skuq.distributions import Distribution
 
 @dataclass(frozen=True)
 class Adapter:
-    """Adapter of one class of estimators: ``predict(estimator, X)`` and ``supports(estimator)``.
-
-    Without `supports`, every instance has a distribution. `points` is True if ``predict`` of the estimator
-    returns one number per row, and False if it returns parameters or quantiles.
-    """
+    """Adapter of one class of estimators."""
 
     predict: Callable[[Any, Any], Distribution]
     supports: Callable[[Any], bool] | None = None
@@ -24,7 +20,7 @@ class Adapter:
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
-"""Class name -> module or package of the public import -> adapter."""
+"""Adapters by class name, and then by the module or package from which users import the class."""
 
 _PACKAGES_OF_COLUMNS: set[str] = set()
 """Packages with estimators whose ``predict`` may return several columns."""
@@ -36,10 +32,10 @@ def register(
     *,
     supports: Callable[[Any], bool] | None = None,
 ) -> None:
-    """Register a class of estimators with its own distribution for `predict_dist`.
+    """Register a class of another package, so that `predict_dist` supports it.
 
-    Use this function for classes of other packages, which have no method ``predict_dist``. A class of your
-    own needs no registration: define ``predict_dist(X)`` on it.
+    The class must have its own predictive distribution, which the adapter returns. Your own class needs no
+    registration if it has a method ``predict_dist(X)``.
 
     Parameters
     ----------
@@ -52,8 +48,8 @@ def register(
         ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
         for an estimator that is not fitted.
     supports : callable or None, default=None
-        ``supports(estimator) -> bool`` for `supports_dist`, also called with unfitted estimators.
-        None means that every instance has a distribution.
+        Function ``supports(estimator) -> bool`` for `supports_dist`, which also calls it with unfitted
+        estimators. None means that every instance has a distribution.
 
     See Also
     --------
@@ -61,9 +57,9 @@ def register(
 
     Notes
     -----
-    skuq does not import the package. Call this function in an importable module, preferably the module that
-    defines the class or its wrapper: a worker process of joblib (``n_jobs=2``) has only the registrations of
-    the modules that it imports.
+    skuq does not import the package. Call this function in a module that can be imported, for example in the
+    module that defines the class. The reason is that a worker process of joblib (``n_jobs=2``) has only the
+    registrations of modules that it imports.
 
     Examples
     --------
@@ -87,7 +83,8 @@ def register(
     place, _, name = qualified_name.rpartition(".")
     if not place or not name:
         raise ValueError(
-            f"`qualified_name` must contain a module and a class, 'module.Class', got {qualified_name!r}."
+            "`qualified_name` must contain a module and a class, such as 'module.Class', got "
+            f"{qualified_name!r}."
         )
     if not callable(adapter):
         raise TypeError(
@@ -108,7 +105,7 @@ def add_adapter(qualified_name: str, adapter: Adapter) -> None:
 
 
 def may_predict_columns() -> bool:
-    """Return whether a package is imported whose estimators may predict several columns."""
+    """Return whether any imported package has estimators that may predict several columns."""
     return any(package in sys.modules for package in _PACKAGES_OF_COLUMNS)
 
 
@@ -130,6 +127,6 @@ def is_named(cls: type, qualified_name: str) -> bool:
 def _is_at(cls: type, place: str) -> bool:
     if f"{cls.__module__}.{cls.__qualname__}" == f"{place}.{cls.__name__}":
         return True
-    # The package is already imported, because an instance exists. The public name may be an alias of a class
-    # that is defined in a private module.
+    # The package is already imported, because an instance exists. The name may be an alias of a class from a
+    # private module.
     return vars(sys.modules.get(place, object)).get(cls.__name__) is cls

@@ -40,24 +40,24 @@ for _name, _adapter in ADAPTERS.items():
 def predict_dist(estimator: Any, X: Any) -> Distribution:
     """Return the predictive distribution of a fitted estimator.
 
-    If the estimator is a container, the function looks for an inner estimator with a distribution. Containers
-    are Pipeline, searches such as GridSearchCV, RFE, RFECV, TransformedTargetRegressor, FrozenEstimator,
-    StackingRegressor, BaggingRegressor, VotingRegressor, MultiOutputRegressor and RegressorChain with one
-    column, FLAML, TPOT, and skrub's learners and searches.
-
-    Estimators with a distribution are skuq's estimators, scikit-learn's BayesianRidge, ARDRegression,
-    GaussianProcessRegressor and DummyRegressor, NGBoost, quantile-forest, skpro, CatBoost with
-    ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, AutoGluon with
-    quantiles, classes passed to `register`, and every class whose ``predict`` has the parameter
+    The following estimators have a distribution: skuq's estimators; scikit-learn's BayesianRidge,
+    ARDRegression, GaussianProcessRegressor and DummyRegressor; NGBoost, quantile-forest and skpro; CatBoost
+    with ``RMSEWithUncertainty`` or ``MultiQuantile``; XGBoost with several ``quantile_alpha``; AutoGluon with
+    quantiles; classes that are passed to `register`; and every class whose ``predict`` has the parameter
     ``return_std``.
+
+    Such an estimator may be inside of the following estimators: Pipeline, searches such as GridSearchCV, RFE,
+    RFECV, TransformedTargetRegressor, FrozenEstimator, StackingRegressor, BaggingRegressor and
+    VotingRegressor; MultiOutputRegressor and RegressorChain with one column; FLAML, TPOT, and skrub's
+    learners and searches.
 
     Parameters
     ----------
     estimator : estimator
         Fitted estimator. It is not modified.
     X : array-like of shape (n, n_features), DataFrame, Distribution, or dict
-        Features, as for ``estimator.predict``: a Distribution if the estimator is a recalibrator, a dict of
-        tables if it is a skrub learner.
+        Features, as for ``estimator.predict``. Pass a Distribution if the estimator is a recalibrator, and a
+        dict of tables if it is a skrub learner.
 
     Returns
     -------
@@ -76,31 +76,30 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
     See Also
     --------
-    supports_dist : Check for a distribution before fitting.
-    register : Add a class of another package.
+    supports_dist : Check before fitting whether an estimator has a distribution.
+    register : Add support for a class of another package.
     predict_set : Prediction sets of a fitted classifier.
     skuq.regressors.UncertaintyRegressor : Wrap a regressor without a distribution.
 
     Notes
     -----
-    The function uses the first applicable method of the following: the estimator's own ``predict_dist``; an
-    adapter that is registered for the class or for the nearest of its base classes; a rule for containers; a
-    rule for scikit-learn's estimators.
+    The function uses the first of the following that applies: the estimator's own method ``predict_dist``; an
+    adapter that is registered for the class or for the nearest of its base classes; a rule for
+    meta-estimators; a rule for scikit-learn's estimators.
 
     BayesianRidge and ARDRegression separate the noise (``1 / alpha_``) from the uncertainty of the
-    coefficients. GaussianProcessRegressor separates the noise, too. The std of scikit-learn excludes the
-    noise ``alpha``, which `predict_dist` adds. The variance of a WhiteKernel counts as noise. The
-    distribution of DummyRegressor is a point mass, whose CRPS is the absolute error. The distribution of
-    BaggingRegressor and VotingRegressor is the mixture of the distributions of their members. CatBoost with
-    ``RMSEWithUncertainty`` has a `Normal` with the predicted mean and variance. Boosting with a loss of
-    several quantiles has `Quantiles` at the fitted levels. A model of one quantile, such as LightGBM's, has
-    no distribution. AutoGluon has `Quantiles`, and crossing quantiles are sorted. A
-    TransformedTargetRegressor with an affine scaler keeps the family of its regressor. Every other
-    transformation maps the distribution exactly. The joint distribution of several targets is mapped target
-    by target, and the dependence is kept.
+    coefficients. For a GaussianProcessRegressor, the noise is the sum of ``alpha``, which scikit-learn's
+    ``return_std`` omits, and the variance of a WhiteKernel. The distribution of DummyRegressor is a point
+    mass, whose CRPS is the absolute error. The distribution of BaggingRegressor and VotingRegressor is the
+    mixture of the distributions of their members. The distribution of CatBoost with ``RMSEWithUncertainty``
+    is `Normal` with the predicted mean and variance. The distribution of boosting with several quantiles, and
+    of AutoGluon, is `Quantiles` at the fitted levels; crossing quantiles are sorted. A model of a single
+    quantile has no distribution. A TransformedTargetRegressor with an affine scaler has a distribution of the
+    same family as its regressor. For other transformers, the distribution is transformed exactly. The
+    joint distribution of several targets is transformed target by target, and its dependence is kept.
 
-    The function does not recalibrate: distributions of fitted models may be too narrow on new rows.
-    `skuq.regressors.UncertaintyRegressor` recalibrates them.
+    The function does not recalibrate the distribution, which may be too narrow for new rows. To recalibrate
+    it, use `skuq.regressors.UncertaintyRegressor`.
 
     The cost is one prediction of the inner estimator, or one prediction per member of an ensemble.
 
@@ -124,10 +123,10 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
         dist: Any = _dispatch(estimator, X)
-    if not isinstance(dist, Distribution | JointDistribution):
+    if not _is_dist(dist):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
-            f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."
+            f"{type(dist).__name__}. Return, for example, skuq.distributions.Normal(loc, scale)."
         )
     # A skrub learner takes a dictionary of tables, whose number of rows is unknown.
     if not isinstance(X, Mapping) and len(dist) != count_rows(X):
@@ -142,9 +141,9 @@ def supports_dist(estimator: Any) -> bool:
     """Return whether `predict_dist` supports the estimator, before or after fitting.
 
     The function inspects only the class and the parameters, so it can be called before an expensive search.
-    An unfitted search is supported if its parameter ``estimator`` is supported, even if the grid replaces the
-    inner estimator by another one. A search that creates its estimators, such as FLAML and TPOT, is supported
-    after fitting.
+    For an unfitted search, the result depends only on its parameter ``estimator``, even if the grid replaces
+    this estimator by another one. A search that creates its own estimators, such as FLAML and TPOT, is
+    supported only after fitting.
 
     Parameters
     ----------
@@ -176,17 +175,13 @@ def supports_dist(estimator: Any) -> bool:
 
 
 def check_supports_dist(estimator: Any) -> None:
-    """Raise if `predict_dist` does not work for the estimator."""
+    """Raise an error if `predict_dist` does not support the estimator."""
     if not supports_dist(estimator):
         raise no_distribution(estimator)
 
 
 def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the innermost estimators, which determine the distribution.
-
-    The distribution is the mixture of their distributions if there are several. The result for an estimator
-    without inner estimators is the estimator itself. None and strings represent absent estimators.
-    """
+    """Return the innermost estimators, fitted or not, from which the distribution is computed."""
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
         return [estimator]
@@ -195,7 +190,7 @@ def inner_estimators(estimator: Any) -> list[Any]:
 
 def predicts_columns(estimator: Any) -> bool:
     """Return whether ``predict`` returns parameters or quantiles instead of one number per row."""
-    if not may_predict_columns():  # no such package is imported
+    if not may_predict_columns():  # No package with such estimators is imported.
         return False
     for inner in inner_estimators(estimator):
         adapter = find_adapter(type(inner))
@@ -208,6 +203,10 @@ def has_exact_posterior(estimator: Any) -> bool:
     """Return whether the distribution is the exact posterior predictive distribution of the model."""
     rule = _rule_of(estimator)
     return isinstance(rule, EstimatorRule) and rule.exact
+
+
+def _is_dist(value: Any) -> bool:
+    return isinstance(value, Distribution | JointDistribution)
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:
@@ -228,7 +227,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
 
 
 def _rule_of(estimator: Any) -> MetaEstimatorRule | EstimatorRule | None:
-    """Return the first matching rule, or None for an estimator with its own method or an adapter."""
+    """Return the first rule that applies, or None if the estimator has its own method or an adapter."""
     if _has_own_way(estimator):
         return None
     return _first_match(CONTAINERS, estimator) or _first_match(NATIVES, estimator)
@@ -243,7 +242,7 @@ def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
 
 
 def _supports(estimator: Any) -> bool:
-    """Return whether `_dispatch` would return a distribution; None and strings represent absent steps."""
+    """Return whether `_dispatch` would return a distribution."""
     if estimator is None or isinstance(estimator, str):
         return False
     if callable(getattr(estimator, "predict_dist", None)):
@@ -258,7 +257,7 @@ def _supports(estimator: Any) -> bool:
 
 
 def check_estimator(estimator: Any) -> None:
-    """Raise if the argument is a class, or an object without `fit` and `predict`."""
+    """Raise an error if the argument is a class, or an object without `fit` and `predict`."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     known = any(hasattr(estimator, method) for method in ("predict_dist", "predict", "fit"))

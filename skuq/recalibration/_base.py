@@ -1,7 +1,4 @@
-"""Base class of the recalibrators: supervised maps from distributions to distributions.
-
-The base class holds the input checks, the scikit-learn interface and the point prediction.
-"""
+"""Base class of the recalibrators, with input checks, the scikit-learn interface and point predictions."""
 
 from __future__ import annotations
 
@@ -46,14 +43,14 @@ def _from_columns(dist: Any) -> Normal:
         raise TypeError(f"{_EXPECTED}, got a tuple. Pass `skuq.distributions.Normal(loc, scale)`.")
     if hasattr(dist, "ppf"):
         raise TypeError(
-            f"{_EXPECTED}, got {type(dist).__name__}. Pass `skuq.distributions.ScipyDistribution(dist)` "
-            "if it is a frozen scipy distribution."
+            f"{_EXPECTED}, got {type(dist).__name__}. For a frozen scipy distribution, pass "
+            f"`skuq.distributions.ScipyDistribution(dist)`."
         )
     columns = as_float_array(dist, "dist")
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
-            f"{_EXPECTED}, got an array of shape {columns.shape}. In a Pipeline a recalibrator follows a "
-            "regressor whose `transform` gives a Distribution, such as `skuq.UncertaintyRegressor`."
+            f"{_EXPECTED}, got an array of shape {columns.shape}. In a Pipeline, a recalibrator must follow "
+            "a regressor whose `transform` returns a Distribution, such as `skuq.UncertaintyRegressor`."
         )
     check_finite(columns, "dist")
     check_non_negative(columns[:, 1], "scale, the second column of dist,")
@@ -64,29 +61,29 @@ def _from_columns(dist: Any) -> Normal:
 class BaseRecalibrator(  # type: ignore[call-arg]
     RegressorMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None, metaclass=ABCMeta
 ):
-    """Base class of every recalibrator.
+    """Base class of the recalibrators.
 
-    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)`` for checked input. ``_fit``
-    stores its results under names ending in an underscore. ``weight`` is None, or an array of positive
-    numbers of repetitions, because the base class removes rows of weight 0. ``_transform`` returns a
-    Distribution with the same number of rows. The recalibrator then works alone on ``(dist, y)``, as the last
-    step of a Pipeline, and in a search with ``X=dist``. The class attribute ``_learns_by_rows = False`` turns
-    off the warning about few rows, for recalibrators that are valid with any number of rows.
+    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``; both get checked input. ``_fit``
+    stores its results in attributes whose names end with an underscore. ``weight`` is None or an array of
+    positive numbers of repetitions, because the base class removes rows with weight 0. ``_transform`` returns
+    a Distribution with the same number of rows. The recalibrator then works with ``(dist, y)``, as the last
+    step of a Pipeline, and in a search with ``X=dist``. A recalibrator that is valid for any number of rows
+    sets the class attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
 
     See Also
     --------
     IdentityRecalibrator : No change.
-    StdScalingRecalibrator : One factor for every standard deviation.
-    BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
+    StdScalingRecalibrator : One factor for all standard deviations.
+    BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
-    OperatingPointRecalibrator : Intervals with a given miss rate or the least cost.
+    OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
-    EmpiricalRecalibrator : The shape of the standardized residuals.
-    QuantileShiftRecalibrator : A shift for the quantile of each level.
+    EmpiricalRecalibrator : The distribution of the standardized residuals.
+    QuantileShiftRecalibrator : One shift for the quantiles of each level.
     ConformalRecalibrator : Intervals with guaranteed coverage.
-    GPNormalRecalibrator : A scale that depends on the prediction.
+    GPNormalRecalibrator : A factor that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
-    GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
+    GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
 
     Examples
     --------
@@ -103,17 +100,17 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     array([0.5, 1.5])
     """
 
-    # `dist` is data, but scikit-learn would treat it as metadata, because its name is not "X".
+    # scikit-learn would treat `dist` as metadata, because its name is not "X".
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
 
     _learns_by_rows: ClassVar[bool] = True
-    """Whether `fit` gives a SmallSampleWarning for few rows."""
+    """Whether `fit` issues a SmallSampleWarning for few rows."""
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        """Fit to checked input without rows of weight 0; weights are numbers of repetitions."""
+        """Fit to checked input without rows with weight 0; weights are numbers of repetitions."""
 
     @abstractmethod
     def _transform(self, dist: Distribution) -> Distribution:
@@ -127,10 +124,10 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions for rows that the model is not trained on. Two columns are loc and scale of a
-            Gaussian.
+            Predictions for rows that the model is not trained on. The two columns of an array are the mean
+            and the standard deviation of normal distributions.
         y : array-like of shape (n,)
-            Observed target, in the units of the predictions.
+            Observed targets, in the units of the predictions.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
 
@@ -144,7 +141,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         TypeError
             If `dist` is neither a Distribution nor an array.
         ValueError
-            If values or lengths are not valid.
+            If values or lengths are invalid.
 
         Warns
         -----
@@ -166,12 +163,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         return self
 
     def transform(self, dist: Distribution | ArrayLike) -> Distribution:
-        """Return the recalibrated predictive distributions.
+        """Return the recalibrated distribution of each row.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -182,12 +179,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         return self._transform(check_dist(dist))
 
     def predict_dist(self, dist: Distribution | ArrayLike) -> Distribution:
-        """Return the recalibrated predictive distributions; the same as `transform`.
+        """Return the recalibrated distribution of each row, as `transform` does.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -197,12 +194,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         return self.transform(dist)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction: the mean of the recalibrated distribution.
+        """Return the point prediction of each row: the mean of the recalibrated distribution.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -220,7 +217,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags that declare the input as a distribution."""
+        """Return tags which state that the input is a distribution."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []

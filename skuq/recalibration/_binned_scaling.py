@@ -1,4 +1,4 @@
-"""Recalibration by a factor for each bin of predicted standard deviation."""
+"""Recalibration by one factor for each bin of predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _ROWS_A_BIN = 25
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
-    r"""Multiply the standard deviations by a factor for each bin of predicted standard deviation.
+    r"""Multiply the standard deviations by one factor for each bin of predicted standard deviations.
 
-    The class corrects models that are overconfident for small predicted standard deviations and
-    underconfident for large ones, or the reverse. Means stay exactly the same, and each distribution keeps
-    its shape. Prefer `StdScalingRecalibrator` with fewer than about 100 calibration rows. Factors that differ
-    between bins may change the order of the standard deviations. Prefer `VarianceIsotonicRecalibrator` to
-    keep this order.
+    The class corrects a model that is overconfident for small predicted standard deviations and
+    underconfident for large ones, or the reverse. Means and the shape of each distribution do not change.
+    Prefer `StdScalingRecalibrator` if there are fewer than about 100 calibration rows. The factors may change
+    the order of the rows by standard deviation; prefer `VarianceIsotonicRecalibrator` if this order must not
+    change.
 
     Parameters
     ----------
     n_bins : "auto" or int, default="auto"
-        Number of bins, each with an equal share of the calibration rows. "auto" takes the cube root of n, but
-        at most one bin per 25 rows.
+        Number of bins with equal numbers of calibration rows. "auto" is the cube root of n, but at most one
+        bin per 25 rows.
 
     Attributes
     ----------
     bin_edges_ : ndarray of shape (b + 1,)
-        Predicted standard deviations that bound the bins, in the units of y.
+        Edges of the bins: predicted standard deviations, in the units of y.
     factors_ : ndarray of shape (b,)
-        The factor of each bin, without units; above 1 if the model was overconfident. A single bin if all
-        predicted standard deviations are equal.
+        Factor of each bin, without units. A factor is above 1 if the model was overconfident. There is a
+        single bin if all predicted standard deviations are equal.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    StdScalingRecalibrator : One factor for every standard deviation.
+    StdScalingRecalibrator : One factor for all standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
 
     Notes
@@ -52,22 +52,23 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     .. math:: r_b = \sqrt{\frac{\sum_{i \in b} w_i z_i^2 + r^2}{\sum_{i \in b} w_i + 1}},
 
-    where :math:`r` is the factor of `StdScalingRecalibrator`. This is the root mean square of the bin's rows
-    and of one additional row with the overall factor. Without the additional row, bins of two or three rows
-    would sometimes have a factor near 0, and bins whose errors are all 0 a factor of 0. Bins are
-    defined as in the calibration errors that compare standard deviations with residuals [1]_. If rows of
-    equal standard deviation lie on an edge, both adjacent bins share these rows, and the squared factor of
-    the rows is the mean of the two squared factors. The outermost factors apply beyond the outermost edges.
+    where :math:`r` is the factor of `StdScalingRecalibrator`. The factor :math:`r_b` is the root mean square
+    of the :math:`z_i` in the bin and of one additional value :math:`r`. Without this value, a bin of two or
+    three rows would sometimes have a factor near 0, and a bin whose errors are all 0 would have the factor 0.
+    The bins are the same as in the calibration errors that compare standard deviations with residuals [1]_.
+    If several rows have a standard deviation on the edge of two bins, these rows belong to both bins, and
+    their squared factor is the mean of the two squared factors. Standard deviations outside all bins get the
+    factor of the nearest bin.
 
-    For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
-    .020 with 100, .008 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
-    .000. If the true standard deviations are the squares of the predicted ones, the negative log-likelihood
-    with bins is lower than with one factor by .00, .11, .13 and .13.
+    For a calibrated model, bins increase the negative log-likelihood on new rows by .031 with 20 calibration
+    rows, .020 with 100, .008 with 500 and .001 with 10 000. A single factor increases it by .031, .004, .001
+    and .000. If the true standard deviations are the squares of the predicted ones, the negative
+    log-likelihood with bins is lower than with a single factor, by .00, .11, .13 and .13.
 
-    Point masses that equal their targets are ignored, since they contain no information about the factor. A
-    bias is not corrected; it makes the distributions wider.
+    Point masses that equal their targets are ignored, because they contain no information about the factor. A
+    bias is not corrected, but makes the distributions wider.
 
-    Cost: one sort, O(n log n) time, O(n) memory.
+    Cost: one sort, O(n log n) time and O(n) memory.
 
     References
     ----------
@@ -76,7 +77,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model whose small standard deviations are four times too small:
+    The small standard deviations of this model are four times too small:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -98,7 +99,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
-        if spread is None:  # all rows are exact point masses, so any factor fits
+        if spread is None:  # all rows are exact point masses
             self.bin_edges_, self.factors_ = np.zeros(2), np.ones(1)
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
@@ -114,7 +115,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
 
 def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the step function from standard deviation to factor: places of the steps, values between."""
+    """Return the factor as a step function of the standard deviation: positions of the steps, and values."""
     edges = bins.edges[1:-1]
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])

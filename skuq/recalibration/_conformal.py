@@ -17,35 +17,35 @@ from skuq.recalibration._base import BaseRecalibrator
 
 
 class ConformalRecalibrator(BaseRecalibrator):
-    r"""Intervals with guaranteed coverage for exchangeable rows, around any distribution.
+    r"""Intervals with guaranteed coverage around any distribution, for exchangeable rows.
 
-    An interval is the predicted mean plus or minus a number of predicted standard deviations. The number
-    follows from the ranks of the calibration residuals. Coverage is nominal even if the predicted
-    distribution is wrong. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` if a density or finite
-    quantiles at every level are needed. Prefer `skuq.regressors.ConformalRegressor` for a model without a
-    distribution.
+    An interval is the predicted mean plus or minus a multiple of the predicted standard deviation. The
+    multiple is computed from the ranks of the calibration residuals. The coverage is nominal even if the
+    predicted distribution is wrong. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` if you need a
+    density, or finite quantiles at all levels. Prefer `skuq.regressors.ConformalRegressor` for a model
+    without a predictive distribution.
 
     Parameters
     ----------
     symmetric : bool, default=True
-        Whether absolute residuals are ranked. Intervals are then symmetric around the mean, which is
-        unchanged. With False, signed residuals are ranked, and each bound has its own guarantee. The
-        intervals then correct a bias and a skewed shape. They require about twice as many rows: at least 19
-        for a coverage of 90 %.
+        With True, absolute residuals are ranked. The intervals are symmetric around the mean, which does not
+        change. With False, signed residuals are ranked, and each bound has its own guarantee, so that the
+        intervals correct a bias and a skewed shape. False needs about twice as many calibration rows: at
+        least 19 for a coverage of 90 %.
     group_by : None, callable or int, default=None
-        Groups with separate guarantees (Mondrian). A callable takes a Distribution of n rows and returns
-        n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
-        standard deviation with about equal numbers of calibration rows.
+        Labels of groups that each have their own guarantee (Mondrian conformal prediction). A callable gets a
+        Distribution of n rows and returns n labels, such as ``lambda dist: dist.mean() > 100``. An int is the
+        number of bins of predicted standard deviations, with about equal numbers of calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
-        "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
+        Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
+        "pool" calibrates such a group by the residuals of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Number of calibration rows below which a group is rare. Only with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
 
     Attributes
     ----------
     group_sizes_ : dict or None
-        Number of calibration rows of each label; None without ``group_by``.
+        Number of calibration rows of each group; None without ``group_by``.
     edges_ : ndarray or None
         Standard deviations between the bins, in the units of y, if ``group_by`` is an int; otherwise None.
     n_features_in_ : int
@@ -53,32 +53,35 @@ class ConformalRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    EmpiricalRecalibrator : The same residuals without the guarantee, smooth and finite.
+    EmpiricalRecalibrator : The distribution of the same residuals, smooth and finite, but without the
+    guarantee.
     IsotonicRecalibrator : A monotone map of the probability levels.
-    skuq.distributions.ConformalPredictive : The returned distribution and its quantiles.
+    skuq.distributions.ConformalPredictive : The distribution that `transform` returns, with its quantiles.
 
     Notes
     -----
-    The symmetric interval of coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}` with
-    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows [1]_
-    [2]_. If calibration and new rows are exchangeable and the model was fitted on neither, it covers with a
-    probability of at least c and, without ties, at most c + 1/(n + 1). The coverage of one calibration set
-    has the distribution Beta(k, n + 1 - k) [3]_: at n = 900 and c = 90 %, the standard deviation of the
-    coverage is 1 %. With fewer than c / (1 - c) rows the interval is infinite, with a `SmallSampleWarning`.
-    With ``symmetric=False`` and many equal targets, rounding may leave one of these targets just outside its
-    bound.
+    The symmetric interval with coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, where
+    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` for n calibration rows [1]_
+    [2]_. If calibration rows and new rows are exchangeable and the model was fitted to neither, a new target
+    is covered with a probability of at least c and, without ties, of at most c + 1/(n + 1). The coverage
+    given one calibration set varies: it has the distribution Beta(k, n + 1 - k) [3]_. For n = 900 and c = 90
+    %, its standard deviation is 1 %. If n is less than c / (1 - c), the bounds are infinite and a
+    `SmallSampleWarning` is issued. With ``symmetric=False`` and many equal targets, rounding may leave one of
+    these targets just outside its bound.
 
-    The guarantee is for the average over rows, or over the rows of a group. If sigma is wrong in some
-    regions, intervals cover too much in some regions and too little in others; ``group_by`` corrects this if
-    the groups separate the regions. The edges between bins of sigma are estimated from the calibration rows.
-    The coverage of a bin may therefore differ from the guarantee by about the weight of one row.
+    The guarantee is an average over all rows, or over the rows of a group. If :math:`\sigma` is too small in
+    some regions and too large in others, the coverage is too low in the former and too high in the latter.
+    ``group_by`` corrects this if the groups separate the regions. If ``group_by`` is an int, the edges of the
+    bins are estimated from the calibration rows, so the coverage of a bin may differ from the guarantee by
+    about the weight of one row.
 
-    `mean`, `std` and `crps` change as well: they use the empirical distribution of the residuals, mirrored at
-    0 if ``symmetric``. The returned distribution has no density. In `RecalibratedRegressor` each residual
-    comes from the model of its fold, so coverage is near c, but the guarantee is not exact. The guarantee is
-    exact with a ``FrozenEstimator`` and held-out rows, or with ``cv`` of one split and ``ensemble=True``.
+    `mean`, `std` and `crps` of the returned distribution are computed from the empirical distribution of the
+    residuals, which is mirrored at 0 if ``symmetric``. The distribution has no density. In
+    `RecalibratedRegressor`, each residual comes from the model of a fold, so the coverage is close to c, but
+    the guarantee is not exact. It is exact with a ``FrozenEstimator`` and held-out rows, or with
+    ``ensemble=True`` and a ``cv`` of one split.
 
-    Cost: O(n log n) time, O(n) memory.
+    Cost: O(n log n) time and O(n) memory.
 
     References
     ----------
@@ -92,7 +95,7 @@ class ConformalRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model whose standard deviation is half the true one:
+    The standard deviations of this model are half the true values:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -125,7 +128,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
-        effective_rows(weight, len(y))  # ranks count repetitions, so relative weights raise
+        effective_rows(weight, len(y))  # raises for relative weights
         mean, std, z = standardized_residuals(dist, y)
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
@@ -150,7 +153,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         if not isinstance(self.group_by, numbers.Integral):
             raise TypeError(
                 f"`group_by` must be an integer number of bins, a callable or None, got {self.group_by!r}. "
-                "A callable takes the predicted distributions and returns one label per row."
+                "A callable gets the predicted distributions and returns one label per row."
             )
         return equal_count_edges(std, check_integer(self.group_by, "group_by"), weight)
 

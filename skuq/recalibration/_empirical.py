@@ -1,4 +1,4 @@
-"""Recalibration by the empirical shape of the standardized residuals."""
+"""Recalibration by the empirical distribution of the standardized residuals."""
 
 from __future__ import annotations
 
@@ -13,56 +13,59 @@ from skuq.recalibration._isotonic import IsotonicRecalibrator
 
 
 class EmpiricalRecalibrator(BaseRecalibrator):
-    r"""Replace the shape of every distribution by the shape of the standardized residuals.
+    r"""Replace the shape of every distribution by the distribution of the standardized residuals.
 
-    The class estimates the distribution of the residuals in units of the predicted standard deviations. Every
-    row gets this shape at its own mean and scale. This corrects bias proportional to the standard deviation,
-    a common error of the scale, skewness, and heavy or light tails. Unlike `IsotonicRecalibrator`, it works
-    for any shape of the input, such as an ensemble whose members never reach the target. Prefer
-    `IsotonicRecalibrator` to keep the shape of each row, `StdScalingRecalibrator` with fewer than about 100
-    rows, and `ConformalRecalibrator` for a guarantee.
+    The class estimates the distribution of the residuals divided by the predicted standard deviations. Each
+    row gets this shape with its own mean and scale. This corrects a bias that is proportional to the standard
+    deviation, a common factor of the scale, skewness, and tails that are too heavy or too light. The shape of
+    the input may be arbitrary: unlike `IsotonicRecalibrator`, the class also corrects an ensemble whose
+    members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
+    `StdScalingRecalibrator` if there are fewer than about 100 rows, and `ConformalRecalibrator` if you need a
+    guarantee.
 
     Parameters
     ----------
     smooth : bool, default=True
-        True gives a continuous distribution with a density and tails beyond the largest residual. False uses
-        the residuals as atoms, as in the published method: exact moments, no density, and no value beyond the
-        calibration residuals.
+        With True, the shape is a continuous distribution with a density and with tails beyond the largest
+        residual. With False, as in the published method, each residual is an atom: moments are exact, but
+        there is no density, and no value beyond the largest residual.
 
     Attributes
     ----------
     bias_ : float
-        Mean of the standardized residuals, without units; 0 for a model without bias.
+        Mean of the standardized residuals, without units; 0 if the model has no bias.
     factor_ : float
-        Standard deviation of the standardized residuals; above 1 if the model was overconfident.
+        Standard deviation of the standardized residuals. Above 1 if the model was overconfident.
     level_map_ : LevelMap or None
-        Map from the Gaussian shape to the shape of the residuals, if ``smooth``.
+        Map from the normal distribution to the distribution of the residuals; None unless ``smooth``.
     members_ : ndarray or None
-        The sorted standardized residuals, if not ``smooth``.
+        Sorted standardized residuals; None if ``smooth``.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    IsotonicRecalibrator : A monotone map of the probability levels, which keeps each row's shape.
-    ConformalRecalibrator : Ranks of the same residuals with guaranteed coverage.
-    skuq.distributions.SharedEmpirical : The returned distribution if not ``smooth``.
+    IsotonicRecalibrator : A monotone map of the probability levels, which keeps the shape of each row.
+    ConformalRecalibrator : Intervals from the ranks of the same residuals, with guaranteed coverage.
+    skuq.distributions.SharedEmpirical : The returned distribution with ``smooth=False``.
 
     Notes
     -----
     Let :math:`Q_z` be the quantile function of :math:`z_i = (y_i - \mu_i) / \sigma_i` over the calibration
-    rows. The recalibrated quantile is :math:`\mu + \sigma \, Q_z(p)` [1]_. Mean and standard deviation become
-    :math:`\mu + \sigma \bar z` and :math:`\sigma \, \mathrm{std}(z)`.
+    rows. The recalibrated quantile at level p is :math:`\mu + \sigma \, Q_z(p)` [1]_. The mean becomes
+    :math:`\mu + \sigma \bar z`, and the standard deviation becomes :math:`\sigma \, \mathrm{std}(z)`.
 
-    If ``smooth``, :math:`Q_z` is the quantile function of the Gaussian with this mean and standard deviation,
-    mapped by an `IsotonicRecalibrator` fitted to the residuals. The map is linear between ranks, and the
-    tails beyond the outermost residuals are Gaussian. Mean and standard deviation therefore differ slightly
-    from the formula above.
+    With ``smooth=True``, :math:`Q_z` is computed in two steps. The first is the quantile function of a normal
+    distribution with the mean and the standard deviation of the residuals. The second is the map of an
+    `IsotonicRecalibrator` that is fitted to the residuals. The map is linear between ranks, and the tails
+    beyond the outermost residuals are normal. Mean and standard deviation therefore differ slightly from the
+    formulas above.
 
-    Point masses that equal their targets are ignored. The shape is the same for all rows: distributions that
-    are too narrow in one region and too wide in another are corrected only on average.
+    Point masses that equal their targets are ignored. The shape is the same for all rows: if distributions
+    are too narrow in one region and too wide in another, only the average is corrected.
 
-    Cost: O(n log n) time and O(n) memory; the fitted object stores n numbers, or a few tens if ``smooth``.
+    Cost: O(n log n) time and O(n) memory. The fitted recalibrator stores n numbers, or a few tens if
+    ``smooth``.
 
     References
     ----------
@@ -71,7 +74,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model with a negative bias, half the true standard deviation, and skewed noise:
+    A model with a negative bias and half the true standard deviation, for skewed noise:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -101,7 +104,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
         if not 1e-12 * np.abs(z).max() < self.factor_ < np.inf:
             raise ValueError(
                 "`y` must have standardized residuals that differ between rows, got "
-                f"{self.bias_:g} in all {len(z)} rows of positive weight. Fit on more rows that the model "
+                f"{self.bias_:g} in all {len(z)} rows with positive weight. Fit to more rows that the model "
                 "is not trained on."
             )
         if self.smooth:

@@ -1,4 +1,4 @@
-"""Recalibration of bias, scale and skew as smooth functions of the prediction."""
+"""Recalibration of bias, scale and skewness as smooth functions of the prediction."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from skuq.recalibration._gp.standardization import Standardization, check_variat
 from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
-"""Prior of latent scale and skew, from which the exponents follow, and of the shift in log odds."""
+"""Prior of the latent scale, skewness and shift in log odds; the exponents depend on the first two."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
-"""Median of |log odds| of a level that is uniform on [0, 1]."""
+"""Median of the absolute log odds of a level that is uniform on [0, 1]."""
 
 _LARGEST = 6.0
-"""Limit of log a and log b, far above their usual values for standardized predictions."""
+"""Limit of log a and log b; usual values for standardized predictions are much smaller."""
 
 _ON_ATOMS = 0.1
-"""With a larger share of targets on atoms, predictions are not standardized, because atoms would move."""
+"""Share of targets on atoms above which predictions are not standardized, because atoms would move."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
@@ -42,11 +42,10 @@ def _log_exponents(latent: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class BetaLikelihood:
-    """Ratio of the recalibrated density to the original density, at the observed levels.
+    """Ratio of the recalibrated density to the original density, at the observed levels."""
 
-    With the level t and z = a log t - b log(1 - t) + c, the logarithm of the ratio is log(a / t + b / (1 -
-    t)) + log s(z) + log s(-z), where s is the logistic function.
-    """
+    # With the level t and z = a log t - b log(1 - t) + c, the logarithm of the ratio is log(a / t + b / (1 -
+    # t)) + log s(z) + log s(-z), where s is the logistic function.
 
     log_lower: FloatArray
     log_upper: FloatArray
@@ -56,7 +55,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best common map of all rows, because the identity may be far from the optimum."""
+        """Return the best map that is common to all rows; the identity may be far from the optimum."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -66,7 +65,7 @@ class BetaLikelihood:
         odds = WeightedRanks(self.log_lower - self.log_upper, weight)
         size = WeightedRanks(np.abs(odds.values - odds.median), odds.weights).median / _LOGISTIC_MEDIAN
         starts = [np.zeros(3)]
-        if size > 0:  # standardized log odds
+        if size > 0:  # a map that standardizes the log odds
             starts.append(np.array([-np.log(size), 0.0, -odds.median / size]))
         found = [minimize(cost, start, jac=True, method="L-BFGS-B") for start in starts]
         return np.asarray(min(found, key=lambda each: each.fun).x)
@@ -77,16 +76,16 @@ class BetaLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p and its derivatives by cubature."""
+        """Return E log p and its gradients, by cubature."""
         some = BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
         return expect(some.at, mean, covariance, self._rule)
 
     def at(self, latent: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the log density ratio and its gradient at latent values (3, nodes, n)."""
+        """Return the log density ratio and its gradient at latent values of shape (3, nodes, n)."""
         log_a, log_b = _log_exponents(latent)
         lower, upper = np.exp(log_a) * self.log_lower, -np.exp(log_b) * self.log_upper
         z = lower + upper + latent[2]
-        odds = log_a - self.log_lower - (log_b - self.log_upper)  # log of the ratio of a / t and b / (1 - t)
+        odds = log_a - self.log_lower - (log_b - self.log_upper)  # log((a / t) / (b / (1 - t)))
         share, soft_odds = _logistic(odds)
         level, soft_z = _logistic(z)
         value = log_b - self.log_upper + soft_odds + z - 2 * soft_z
@@ -103,44 +102,44 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(GPRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    For each predicted quantile, the map gives the share of targets below it among similar predictions. Its
-    three parameters, for bias, scale and skew, are smooth functions of predicted mean and standard deviation.
-    The map corrects bias and width that differ between regions. Three parameters cannot change the number of
-    modes. Prefer `GPNormalRecalibrator` if only the scale is wrong or the output must be Gaussian. Prefer
-    `IsotonicRecalibrator` if the defect is the same for all predictions. Both alternatives are safer with
-    fewer than about 200 rows.
+    The map gives, for each predicted quantile, the share of targets below this quantile for similar
+    predictions. It has three parameters: bias, scale and skewness. Each parameter is a smooth function of the
+    predicted mean and standard deviation, so the map corrects a bias and widths that differ between regions.
+    It cannot change the number of modes of a distribution. Prefer `GPNormalRecalibrator` if only the scale is
+    wrong, or if the result must be normal. Prefer `IsotonicRecalibrator` if the errors are the same for all
+    predictions. With fewer than about 200 rows, both alternatives are safer.
 
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Maximum number of inducing points. More points allow less smooth functions; the cost grows with their
-        square.
+        Largest number of inducing points. With more points, the functions may be less smooth. The cost is
+        proportional to the square of this number.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
-        optimum; batches are faster from about 20 000 rows on, but less exact.
+        Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
+        converges to the optimum. With about 20 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
-        suffice), or exactly 500 iterations with batches.
+        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
-        Seed of the batches; unused if ``batch_size`` is None.
+        Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the map changes: in predicted mean, in the units of y, and in the natural
-        logarithm of the predicted standard deviation.
+        Distances over which the map changes. The first is a distance of predicted means, in the units of y.
+        The second is a distance of natural logarithms of predicted standard deviations.
     amplitudes_ : ndarray of shape (3,)
-        Standard deviations of the latent scale, skew and shift over the distances ``lengthscales_`` and
-        beyond. If all are near 0, one map for all rows is enough.
+        Standard deviations of the latent scale, skewness and shift over distances of ``lengthscales_`` or
+        more. If all are close to 0, one map for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
-        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
-        ``n_inducing_points`` if fewer points explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
+        ``n_inducing_points`` if fewer points are sufficient.
     outside_share_ : float
-        Share of the rows whose `y` is outside the support of the distribution, such as below the smallest
-        member of an ensemble, after standardization (see Notes). A map of levels cannot reach these rows. If
-        the share is well above 0.1, no interval covers 90 %, and `fit` raises.
+        Share of the rows whose target is outside the support of the distribution after standardization (see
+        Notes), for example below the smallest member of an ensemble. A map of levels has no effect on these
+        rows. If the share is well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     elbo_ : float
-        Evidence lower bound of the calibration rows, relative to their density under the model.
+        Evidence lower bound for the calibration rows, relative to their density under the model.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -148,7 +147,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     See Also
     --------
-    GPNormalRecalibrator : A factor of the scale, with Gaussian output for Gaussian input.
+    GPNormalRecalibrator : A factor of the scale; normal distributions stay normal.
     IsotonicRecalibrator : One map of any form for all rows.
     skuq.distributions.BetaRecalibrated : The returned distribution.
 
@@ -159,32 +158,36 @@ class GPBetaRecalibrator(GPRecalibrator):
     .. math:: G(y) = s\{a \log F(y) - b \log[1 - F(y)] + c\}, \quad
         a = e^{w_1 + w_2}, \; b = e^{w_1 - w_2}, \; c = w_3,
 
-    with :math:`s` the logistic function. Each of :math:`w_1, w_2, w_3` is a constant plus a Gaussian process
-    of the prediction with mean 0, which is the identity map. The three processes are independent a priori;
-    the posterior includes their correlations. Kernel, inputs, inducing points and search are the same as in
-    `GPNormalRecalibrator`. The expected log-likelihood is computed at 13 nodes per row, exact for polynomials
-    of degree five.
+    where :math:`s` is the logistic function. Each of :math:`w_1, w_2, w_3` is a constant plus a Gaussian
+    process of the prediction. Their prior mean is 0, which is the identity map. The three processes are
+    independent a priori, but not in the posterior. The kernel, the inputs, the inducing points and the search
+    are the same as in `GPNormalRecalibrator`. The expected log-likelihood is computed with 13 nodes per row,
+    which are exact for polynomials of degree five.
 
-    The result is a `BetaRecalibrated` distribution that averages G over the same 13 nodes of the posterior.
-    Compared with 200 000 draws, its levels are accurate to 1e-4 near 1000 calibration rows, and to 0.01 far
-    away from them, where only the constants determine the map.
+    The result is a `BetaRecalibrated` distribution, which is the average of G over the same 13 nodes of the
+    posterior. Compared with an average over 200 000 draws, its levels are accurate to 1e-4 near 1000
+    calibration rows. Far from all calibration rows, where only the constants determine the map, they are
+    accurate to 0.01.
 
-    If the model's scale is off by a factor above 2, or its location by more than 2 scales, the predictions
-    are standardized first. One affine map for all rows matches the median of the predictions, and their range
-    from the 20 % to the 80 % quantile, to the targets. The family does not change. A transformation of the
-    target is applied after this map. Inputs of the process and ``inducing_points_`` then refer to the
-    standardized predictions. Predictions are not standardized if more than a tenth of the targets lie on
-    atoms. The search starts from the best common map of all rows.
+    If the scale of the model is wrong by a factor above 2, or its location by more than 2 scales, the
+    predictions are first standardized by one affine map for all rows. This map makes the medians of
+    predictions and targets equal, and also their ranges from the 20 % to the 80 % quantile. The family of the
+    distribution does not change; for a `Transformed` distribution, the affine map is applied before the
+    transformation of the target. The inputs of the process and ``inducing_points_`` then refer to the
+    standardized predictions. Predictions are not standardized if more than a tenth of the targets are on
+    atoms. The search starts at the best map that is common to all rows.
 
-    Targets outside the support, as with ensembles, have the level 0 or 1. These rows are spread evenly over
-    the outermost levels, in proportion to their number. A target on an atom is spread evenly over the levels
-    of the atom. Point masses do not change. `fit` ignores point masses that equal their targets.
+    A target outside the support, which may occur for an ensemble, has the level 0 or 1. These rows are
+    distributed evenly over the outermost levels, in proportion to their number. A target on an atom is
+    distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores point masses
+    that equal their targets.
 
-    Differences from netcal's GPBeta: three latent functions instead of multiples of one, an expectation
-    instead of 128 draws, the full weight of the data relative to the prior with any batch size, and exact
-    evaluation instead of a grid of 512 points.
+    There are four differences from GPBeta in netcal. The three latent functions are separate, and not
+    multiples of one function. Expectations are computed by cubature, and not from 128 draws. With any batch
+    size, the data have their full weight relative to the prior. The distribution is evaluated exactly, and
+    not on a grid of 512 points.
 
-    Cost: O(n m^2) time per iteration, about 2 s in total for 10 000 rows; memory for a block of 2048 rows.
+    Cost: O(n m^2) time per iteration, about 2 s in total for 10 000 rows. A block of 2048 rows is in memory.
 
     References
     ----------
@@ -193,7 +196,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     Examples
     --------
-    A model whose positive predictions are too high by 1:
+    The positive predictions of this model are too high by 1:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -212,9 +215,9 @@ class GPBetaRecalibrator(GPRecalibrator):
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Standardize the predictions if needed; return log levels of the targets, with atoms spread out."""
+        """Standardize the predictions if needed; return the log levels of the targets, spread over atoms."""
         dist, y = spread.dist, spread.y
-        overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
+        overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
         lower, upper = pit_scores(dist, y)
         on_atoms = lower < upper
@@ -245,7 +248,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; targets outside the support share outermost levels of their total weight."""
+    """Return normal scores; targets outside the support are spread over the outermost levels."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

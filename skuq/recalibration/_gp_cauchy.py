@@ -1,4 +1,4 @@
-"""Recalibration to Cauchy distributions whose scale depends smoothly on the prediction."""
+"""Recalibration to Cauchy distributions, with a scale that depends smoothly on the prediction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NODES = 16
 
 @dataclass(frozen=True)
 class CauchyLikelihood:
-    """Likelihood of y ~ Cauchy(mu, s exp(w)) given log |z|, up to a constant; z is (y - mu) / s."""
+    """Likelihood of y ~ Cauchy(mu, s exp(w)) for the observation log |z| with z = (y - mu) / s."""
 
     log_size: FloatArray
 
@@ -33,7 +33,7 @@ class CauchyLikelihood:
         return gauss_hermite(_NODES)
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the logarithm of the median |z|, which is a nearly optimal constant w."""
+        """Return the logarithm of the median |z|, a nearly optimal constant w."""
         return np.array([WeightedRanks(self.log_size, weight).median])
 
     def take(self, rows: IntArray) -> CauchyLikelihood:
@@ -42,12 +42,12 @@ class CauchyLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p and its derivatives by Gauss-Hermite quadrature."""
+        """Return E log p and its gradients, by Gauss-Hermite quadrature."""
         some = CauchyLikelihood(self.log_size[rows])
         return expect(some.at, mean, covariance, self._rule)
 
     def at(self, latent: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -w - log(1 + z^2 exp(-2 w)) and its derivative at latent values (1, nodes, n)."""
+        """Return -w - log(1 + z^2 exp(-2 w)) and its derivative at latent values of shape (1, nodes, n)."""
         twice = 2 * (self.log_size - latent)
         return -latent[0] - np.logaddexp(0.0, twice[0]), 2 * expit(twice) - 1
 
@@ -55,40 +55,40 @@ class CauchyLikelihood:
 class GPCauchyRecalibrator(GPRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
-    Use it for predictions that are sometimes off by orders of magnitude. The tails are so heavy that the mean
-    does not exist, and one gross outlier hardly changes the fit. Such data are rare. On ordinary data, 90 %
-    intervals become too wide by more than half, and intervals of low coverage too narrow. Prefer
-    `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly better. Prefer
-    `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails estimated from the data, and
-    ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
+    Use this class if some predictions are wrong by orders of magnitude, which is rare. The tails of a Cauchy
+    distribution are so heavy that its mean does not exist, so a gross outlier hardly changes the fit. For
+    ordinary data, 90 % intervals become more than 1.5 times as wide as needed, and intervals with a low
+    coverage become too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution clearly fits the
+    residuals better. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the
+    data. Prefer ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
 
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Maximum number of inducing points. More points allow a less smooth function; the cost grows with
-        their square.
+        Largest number of inducing points. With more points, the function may be less smooth. The cost is
+        proportional to the square of this number.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
-        optimum; batches are faster from about 50 000 rows on, but less exact.
+        Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
+        converges to the optimum. With about 50 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
-        suffice), or exactly 500 iterations with batches.
+        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
-        Seed of the batches; unused if ``batch_size`` is None.
+        Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
-        logarithm of the predicted standard deviation.
+        Distances over which the factor changes. The first is a distance of predicted means, in the units of
+        y. The second is a distance of natural logarithms of predicted standard deviations.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log scale factor over the distances ``lengthscales_`` and beyond. If this
-        number is near 0, one factor for all rows is enough.
+        Standard deviation of the log scale factor over distances of ``lengthscales_`` or more. If it is close
+        to 0, one factor for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
-        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
-        ``n_inducing_points`` if fewer points explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
+        ``n_inducing_points`` if fewer points are sufficient.
     elbo_ : float
-        Evidence lower bound of the calibration rows, up to a constant that depends only on these rows.
+        Evidence lower bound for the calibration rows, without a constant that depends only on these rows.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -96,23 +96,23 @@ class GPCauchyRecalibrator(GPRecalibrator):
 
     See Also
     --------
-    GPNormalRecalibrator : A factor of the scale, with light tails.
-    EmpiricalRecalibrator : The shape of the standardized residuals.
+    GPNormalRecalibrator : A factor of the scale; the shape does not change.
+    EmpiricalRecalibrator : The distribution of the standardized residuals.
 
     Notes
     -----
     The model [1]_ is :math:`y_i \sim \mathrm{Cauchy}(\mu_i, \sigma_i e^{w(x_i)})`, where :math:`\mu_i` and
-    :math:`\sigma_i` are mean and standard deviation of the prediction of any family, and :math:`w` is as in
-    `GPNormalRecalibrator`. The log-likelihood is concave in :math:`w`; its expectation is computed by
-    Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean, scale, df=1)`` with the scale
-    :math:`\sigma \, E \, e^w`. A 90 % interval reaches 6.3 scales to either side.
+    :math:`\sigma_i` are the mean and the standard deviation of the prediction, and :math:`w` is the same kind
+    of function as in `GPNormalRecalibrator`. The log-likelihood is concave in :math:`w`. Its expectation is
+    computed by Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean, scale, df=1)`` with the
+    scale :math:`\sigma \, E \, e^w`. A 90 % interval is the mean plus or minus 6.3 scales.
 
-    A Cauchy distribution has neither mean nor standard deviation, so metrics that require moments raise an
+    A Cauchy distribution has neither a mean nor a standard deviation, so metrics that need moments raise an
     error. `predict` returns the mean of the original distribution, which is the median of the Cauchy
-    distribution. A calibrated Gaussian model is changed, too. Point masses do not change.
+    distribution. The class also changes a calibrated normal model. Point masses do not change.
 
-    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows; memory for a block of 2048
-    rows.
+    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows. A block of 2048 rows is in
+    memory.
 
     References
     ----------
@@ -134,10 +134,10 @@ class GPCauchyRecalibrator(GPRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
-    """Prior of the log scale factor: one standard deviation is a factor of 4.5."""
+    """Prior of the log scale factor; a standard deviation of 1.5 is a factor of 4.5."""
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
+        overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> CauchyLikelihood:
@@ -148,7 +148,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         if self._process is None:
             return StudentT(mean, std, 1.0)
         latent, covariance = self._process.at(mean, std)
-        # mean of the scale factor exp(w) under the normal posterior of w
+        # mean of exp(w) under the normal posterior of w
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
@@ -157,7 +157,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------

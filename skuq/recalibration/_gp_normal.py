@@ -1,4 +1,4 @@
-"""Recalibration of the standard deviation as a smooth function of the prediction."""
+"""Recalibration of the standard deviation by a smooth function of the prediction."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
 from skuq.recalibration._scaling import RowsWithUncertainty, ScalingRecalibrator, finite_std, overall_factor
 
 _MAX_EXPONENT = 50.0
-"""Limit of exponents that prevents overflow, far above all values that the search accepts."""
+"""Limit of exponents, which prevents overflow; the search does not accept such large values."""
 
 
 @dataclass(frozen=True)
 class NormalLikelihood:
-    """Likelihood of y ~ N(mu, s^2 exp(w)) given the latent w, up to a constant; z is (y - mu) / s."""
+    """Likelihood of y ~ N(mu, s^2 exp(w)) for the observation log |z| with z = (y - mu) / s."""
 
     log_square: FloatArray
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best constant log variance factor."""
+        """Return the best log variance factor that is common to all rows."""
         return np.array([logsumexp(self.log_square, b=weight) - np.log(weight.sum())])
 
     def take(self, rows: IntArray) -> NormalLikelihood:
@@ -34,7 +34,7 @@ class NormalLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p in closed form, -(m + z^2 exp(-m + v/2)) / 2, and its derivatives."""
+        """Return E log p = -(m + z^2 exp(-m + v / 2)) / 2 + const and its gradients, in closed form."""
         exponent = self.log_square[rows] - mean[0] + covariance[0, 0] / 2
         half = 0.5 * np.exp(np.minimum(exponent, _MAX_EXPONENT))
         return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
@@ -44,38 +44,38 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
     The class corrects a model that is overconfident in one region and underconfident in another. The factor
-    is a smooth function of predicted mean and standard deviation; `StdScalingRecalibrator` has one factor for
-    all rows. Bias and shape are not corrected: means stay exactly the same, and a biased model only gets
-    wider distributions. Prefer `GPBetaRecalibrator` if bias and skew depend on the prediction,
-    `IsotonicRecalibrator` if they do not, and `StdScalingRecalibrator` with fewer than about 100 rows.
+    is a smooth function of the predicted mean and standard deviation. Bias and shape are not corrected: means
+    do not change, and the distributions of a biased model become wider. Prefer `StdScalingRecalibrator` if
+    there are fewer than about 100 rows. Prefer `GPBetaRecalibrator` if bias and skewness depend on the
+    prediction, and `IsotonicRecalibrator` if they are the same for all predictions.
 
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Maximum number of inducing points. More points allow a less smooth function; the cost grows with
-        their square.
+        Largest number of inducing points. With more points, the function may be less smooth. The cost is
+        proportional to the square of this number.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
-        optimum; batches are faster from about 100 000 rows on, but less exact.
+        Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
+        converges to the optimum. With about 100 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means at most 100 iterations on all rows (10 to 40 usually
-        suffice), or exactly 500 iterations with batches.
+        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
-        Seed of the batches; unused if ``batch_size`` is None.
+        Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
-        logarithm of the predicted standard deviation.
+        Distances over which the factor changes. The first is a distance of predicted means, in the units of
+        y. The second is a distance of natural logarithms of predicted standard deviations.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log variance factor over the distances ``lengthscales_`` and beyond. If this
-        number is near 0, one factor for all rows is enough.
+        Standard deviation of the log variance factor over distances of ``lengthscales_`` or more. If it is
+        close to 0, one factor for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
-        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
-        ``n_inducing_points`` if fewer points explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
+        ``n_inducing_points`` if fewer points are sufficient.
     elbo_ : float
-        Evidence lower bound of the calibration rows, up to a constant that depends only on these rows.
+        Evidence lower bound for the calibration rows, without a constant that depends only on these rows.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -83,36 +83,36 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     See Also
     --------
-    GPBetaRecalibrator : Bias, scale and skew that depend on the prediction.
-    GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
-    StdScalingRecalibrator : One factor for all rows.
+    GPBetaRecalibrator : Bias, scale and skewness that depend on the prediction.
+    GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
+    StdScalingRecalibrator : One factor for all standard deviations.
 
     Notes
     -----
-    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here
-    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))` with one scale :math:`u` for both. The result therefore does
-    not depend on the units of y, and an input that varies little between rows has little influence. The
-    function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per
-    input, and inducing points [2]_. With mean :math:`m` and variance :math:`v` of :math:`w(x)` and
-    :math:`z = (y - \mu) / \sigma`, the expected log-likelihood is
+    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})` with the inputs
+    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))`. Both inputs are divided by the same scale :math:`u`, so the
+    result does not depend on the units of y, and an input that varies little between rows has little
+    influence. The function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one
+    length scale per input, and inducing points [2]_. Let :math:`m` and :math:`v` be the mean and the variance
+    of :math:`w(x)`, and :math:`z = (y - \mu) / \sigma`. The expected log-likelihood is
 
     .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}].
 
-    The objective is the sum of this expectation over all n rows minus the divergence from the prior. Natural
-    gradients [3]_ maximize the objective over the posterior, and a quasi-Newton method over the three
-    parameters of the kernel. The variance is multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all
-    calibration rows only the constant determines the factor.
+    The objective is the sum of this expectation over the n rows, minus the divergence from the prior. Natural
+    gradients [3]_ maximize the objective over the posterior, and a quasi-Newton method maximizes it over the
+    three parameters of the kernel. The variance is multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all
+    calibration rows, only the constant determines this factor.
 
-    For a family other than `Normal`, :math:`\sigma` is its standard deviation and the likelihood matches
-    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change.
-    `fit` ignores point masses that equal their targets.
+    For a family other than `Normal`, :math:`\sigma` is the standard deviation, and the likelihood is the
+    likelihood of a normal distribution. The distribution is scaled about its mean and keeps its shape. Point
+    masses do not change. `fit` ignores point masses that equal their targets.
 
-    The definition is from netcal's GPNormal. Differences: the data have their full weight relative to the
-    prior with any batch size, units do not matter, expectations are exact, and the kernel separates rows of
-    different :math:`\sigma`, which the published kernel hardly does.
+    There are four differences from GPNormal in netcal. With any batch size, the data have their full weight
+    relative to the prior. The result does not depend on the units. Expectations are exact. The kernel
+    distinguishes rows with different :math:`\sigma`, which the published kernel hardly does.
 
-    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows; memory for a block of 2048
-    rows.
+    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows. A block of 2048 rows is in
+    memory.
 
     References
     ----------
@@ -125,8 +125,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     Examples
     --------
-    A model that predicts a standard deviation of 1; the true one grows from 0.3 on the left to 3.5 on the
-    right:
+    This model predicts a standard deviation of 1. The true standard deviation grows from 0.3 on the left to
+    3.5 on the right:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -140,10 +140,10 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-    """Prior of the log variance factor: one standard deviation is a scale factor of exp(3 / 2) = 4.5."""
+    """Prior of the log variance factor; a standard deviation of 3 is a scale factor of exp(3 / 2) = 4.5."""
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        overall_factor(spread.z, spread.weight)  # raises if the spread is 0 or infinite
+        overall_factor(spread.z, spread.weight)  # raises for a factor of 0 or infinity
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> NormalLikelihood:
@@ -154,5 +154,5 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         if self._process is None:
             return np.asarray(1.0)
         mean, covariance = self._process.at(dist.mean(), finite_std(dist))
-        # mean of the variance factor exp(w) under the normal posterior of w
+        # mean of exp(w) under the normal posterior of w
         return np.asarray(np.exp((mean[0] + covariance[0, 0] / 2) / 2))

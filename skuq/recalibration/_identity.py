@@ -1,4 +1,4 @@
-"""Recalibrator without effect, as a reference."""
+"""Recalibrator without an effect, as a reference."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from skuq.recalibration._base import BaseRecalibrator
 
 
 class IdentityRecalibrator(BaseRecalibrator):
-    """Return every predictive distribution unchanged.
+    """Return each predictive distribution unchanged.
 
-    Use it in a grid of recalibrators as the reference without recalibration. (A Pipeline that ends in
-    "passthrough" has no ``predict``.)
+    Use this class in a grid of recalibrators as the candidate without recalibration. ("passthrough" cannot be
+    used, because a Pipeline that ends with "passthrough" has no ``predict``.)
 
     See Also
     --------
-    StdScalingRecalibrator : One factor for every standard deviation.
+    StdScalingRecalibrator : One factor for all standard deviations.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Examples

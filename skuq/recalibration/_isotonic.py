@@ -15,95 +15,100 @@ from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
 
 _DECIMALS = 12
-"""Decimals of normal scores, in units of their spread; further decimals are rounding errors."""
+"""Number of decimals of normal scores, in units of their spread; more decimals are rounding errors."""
 
 _MOST_BLUR = 0.7
-"""Largest gap between the smooth map and the plotting positions, times the square root of n.
+"""Largest allowed gap between the smooth map and the plotting positions, times the square root of n.
 
-Less than 1 % of Gaussian samples have a larger gap (measured for n from 20 to 5000).
+For n from 20 to 5000, less than 1 % of the samples from a normal distribution have a larger gap.
 """
 
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""Distance from the median at which scores are winsorized, in interquartile ranges."""
+"""Largest distance of scores from the median, in interquartile ranges; larger distances are clipped."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
 
-Measured on nine processes at n from 20 to 10 000; Silverman's factor 1.06 is better for linear maps and worse
-for nonlinear maps.
+The value was chosen on nine simulated processes with n from 20 to 10 000. Silverman's value 1.06 is better
+for linear maps and worse for nonlinear maps.
 """
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels so that each quantile is exceeded as often as its level states.
+    r"""Map the probability levels so that observed levels equal nominal levels.
 
-    The class corrects bias, width and shape of the distributions by the observed levels of their quantiles.
-    The map is the same for all rows: distributions that are too narrow in one region and too wide in another
-    are corrected only on average. Prefer `StdScalingRecalibrator` with fewer than about 100 rows, or if the
-    point prediction must not change.
+    After the map, for example, 90 % of the calibration targets are below the 90 % quantiles. The class
+    corrects bias, width and shape of the distributions. The map is the same for all rows: if distributions
+    are too narrow in one region and too wide in another, only the average is corrected. Prefer
+    `StdScalingRecalibrator` if there are fewer than about 100 rows, or if the point prediction must not
+    change.
 
     Parameters
     ----------
     n_knots : "auto", int or None, default="auto"
-        Number of knots of the map. "auto" takes twice the cube root of n evenly spaced ranks, and in the
-        tails the ranks 1, 2, 4, ... from each end. An integer sets the number of evenly spaced ranks. None
-        makes every row a knot, as in the published method. The intervals are then as good, but the density is
-        rough, and moments cost time in proportion to n.
+        Number of knots of the map. An integer is the number of evenly spaced ranks. "auto" uses evenly spaced
+        ranks, twice the cube root of n, and the ranks 1, 2, 4, ... from each end for the tails. With None,
+        each row is a knot, as in the published method: intervals are as good as with "auto", but the density
+        is rough, and the time to compute moments is proportional to n.
     smooth : bool, default=False
-        True estimates the map by a kernel instead of at ranks. The density is smooth and has half the
-        estimation error, which matters up to a few thousand rows. False is better if observations end
-        abruptly inside the model's distribution, such as waiting times at 0, since a kernel blurs this edge.
+        With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
+        half the estimation error, which is noticeable up to a few thousand rows. Use False if observations
+        end abruptly inside the predicted distribution, such as waiting times at 0, because a kernel blurs
+        this edge.
 
     Attributes
     ----------
     level_map_ : LevelMap
-        The map :math:`R` from the model's level to the observed level.
+        The map :math:`R` from predicted levels to observed levels.
     outside_share_ : float
-        Share of the rows whose `y` is outside the support of the distribution, such as below the smallest
-        member of an ensemble. A map of levels cannot reach these rows. If the share is well above 0.1, no
-        interval covers 90 %, and `fit` raises.
+        Share of the rows whose target is outside the support of the distribution, for example below the
+        smallest member of an ensemble. A map of levels has no effect on these rows. If the share is well
+        above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    EmpiricalRecalibrator : One shape for all rows, also outside the support of the model.
+    EmpiricalRecalibrator : One shape for all rows, which also corrects targets outside the support.
     ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
-    StdScalingRecalibrator : One factor for every standard deviation.
+    StdScalingRecalibrator : One factor for all standard deviations.
 
     Notes
     -----
-    The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`, its quantile
-    function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values :math:`u_i = F_i(y_i)` and
-    their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)` (Weibull), equal values
-    share their mean rank, and a weight of k is k equal values. These points already increase, so isotonic
-    regression does not change them, and linear interpolation makes the map strictly increasing.
-    Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do not
-    saturate. For a `Normal`, the scores are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence
-    is corrected. The same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
-    whose far levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the
-    outermost knots the map continues with its overall slope, the ratio of the standard deviations of observed
-    and predicted scores. For families with power tails the slope is at least 1, so that moments exist if the
-    model's moments exist.
+    The recalibrated distribution has the distribution function :math:`R(F(y))`, the density
+    :math:`R'(F(y)) f(y)` and the quantile function :math:`F^{-1}(R^{-1}(p))`. The map :math:`R` is fitted
+    [1]_ to the PIT values :math:`u_i = F_i(y_i)` and their plotting positions (Weibull): rank :math:`i` of
+    :math:`n` has the position :math:`i / (n + 1)`. Equal values have their mean rank, and a row with weight k
+    counts as k equal values. These points already increase, so isotonic regression does not change them.
+    Linear interpolation makes the map strictly increasing.
 
-    A row whose target lies on an atom is spread evenly over the levels from :math:`F(y-)` to :math:`F(y)`,
-    the expectation of the randomized PIT [3]_. Target and atom are equal if they agree in single precision.
+    Interpolation, thinning and smoothing use the normal scores :math:`x_i = \Phi^{-1}(u_i)`. For a `Normal`,
+    the scores are :math:`(y_i - \mu_i) / \sigma_i`; they are finite even if a target is many standard
+    deviations away, so any degree of overconfidence is corrected. The same holds for `NormalMixture`,
+    `Quantiles` and distributions that are built on them. In families whose extreme levels underflow, rows
+    beyond 38 normal scores count as outside the support. Beyond the outermost knots, the map continues with
+    one slope, the ratio of the standard deviations of observed and predicted scores. For families with power
+    tails, this slope is at least 1, so that moments exist if they exist for the model.
 
-    If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
-    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores. The scores are
-    first shrunk toward their mean to compensate the variance of the kernel, so that a straight map stays
-    straight. ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the
-    estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at
-    levels that it maps between 1 / (n + 1) and n / (n + 1).
+    If a target is on an atom, the row is distributed evenly over the levels from :math:`F(y-)` to
+    :math:`F(y)`, which is the expectation of the randomized PIT [3]_. A target is on an atom if both agree in
+    single precision.
 
-    With few rows the map is noisy. For a calibrated model it increases the negative log-likelihood on new
-    rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. Fewer than 12 rows give a
-    `SmallSampleWarning`.
+    With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
+    kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.
+    (In [2]_, the kernel is on the scale of levels instead.) The scores are first shrunk toward their mean to
+    compensate for the variance of the kernel, so that the estimate of a linear map is linear. The bandwidth
+    is halved while the estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The
+    estimate is used where its values are between 1 / (n + 1) and n / (n + 1).
 
-    Cost: O(n log n) time, O(n) memory; the fitted map stores only the knots.
+    If there are few rows, the map is noisy. For a calibrated model, it increases the negative log-likelihood
+    on new rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. With fewer than 12
+    rows, a `SmallSampleWarning` is issued.
+
+    Cost: O(n log n) time and O(n) memory. The fitted map stores only the knots.
 
     References
     ----------
@@ -116,7 +121,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model with a bias of +1 and twice the true standard deviation:
+    A model with a bias of +1 and with twice the true standard deviation:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -138,8 +143,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
             n_knots = check_integer(n_knots, "n_knots")
         if check_option(self.smooth, "smooth", (True, False)) and n_knots != "auto":
             raise ValueError(
-                f"`n_knots` must be 'auto' with smooth=True, whose bandwidth depends on n only, got "
-                f"{n_knots!r}. Set smooth=False to choose the number of knots."
+                f"`n_knots` must be 'auto' with smooth=True, because a kernel has no knots, got {n_knots!r}. "
+                "Set smooth=False to choose the number of knots."
             )
         n = effective_rows(weight, len(y))
         lower, upper = pit_scores(dist, y)
@@ -150,7 +155,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             scores, positions = _kernel_estimate(scores, positions, masses, n)
         elif n_knots is not None:
             n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
-            n_levels = min(n_levels, 2 * len(scores))  # repeated rows are not distinct scores
+            n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
             scores, positions = _thin(scores, positions, masses, n, n_levels)
         self.level_map_ = _level_map(scores, ndtri(positions), slope)
 
@@ -161,24 +166,24 @@ class IsotonicRecalibrator(BaseRecalibrator):
 def _plotting_positions(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct normal scores of the PIT, their mean ranks divided by n + 1, and their weights."""
+    """Return the distinct normal scores of the PIT, their plotting positions, and their weights."""
     _, points, weights = spread_atoms(lower, upper, weight)
     atom = lower < upper
     if atom.any():
-        ends = np.concatenate([lower[atom], upper[atom]])  # knots of weight 0 at both ends of each atom
+        ends = np.concatenate([lower[atom], upper[atom]])  # knots with weight 0 at both ends of each atom
         points, weights = np.concatenate([points, ends]), np.concatenate([weights, np.zeros(len(ends))])
-    # merge scores that differ only by rounding, as repeated rows may
+    # scores of repeated rows may differ by rounding, so nearly equal scores are merged
     unit = _unit(points)
     scores, group = np.unique(np.round(points / unit, _DECIMALS), return_inverse=True)
     scores *= unit
     masses = np.asarray(np.bincount(group, weights=weights, minlength=len(scores)), dtype=np.float64)
-    ranks = np.cumsum(masses) - masses / 2 + 0.5  # mean rank of each tie group
+    ranks = np.cumsum(masses) - masses / 2 + 0.5  # mean rank of equal values
     inside = np.isfinite(scores)
     return scores[inside], ranks[inside] / (n + 1), masses[inside]
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, or below the size of equal scores."""
+    """Return a power of two below the spread of the scores, or below their size if all are equal."""
     finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
@@ -192,10 +197,10 @@ def _unit(scores: FloatArray) -> float:
 def _outer_slope(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, *, light_tails: bool
 ) -> float:
-    """Return the slope of the map beyond the outermost knots, on the scale of normal scores."""
+    """Return the slope of the map beyond the outermost knots, for normal scores."""
     if np.count_nonzero(masses) < 2:
         return 1.0
-    # the slope of a straight map, values = center + slope * scores
+    # the slope of a linear map, values = center + slope * scores
     nominal, observed = (center_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
     slope = observed / nominal if nominal > 0 else 1.0
     return slope if light_tails else max(1.0, slope)
@@ -204,7 +209,7 @@ def _outer_slope(
 def _thin(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interpolated map at few positions, which depend on n and on large groups of ties only."""
+    """Return the map at a few positions, which depend only on n and on large groups of equal values."""
     if not len(scores):
         return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
@@ -213,18 +218,18 @@ def _thin(
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
-    # keep both ends, and groups of ties heavier than a step, where the map is vertical
+    # keep both ends, and large groups of equal values, for which the map is vertical
     kept = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
-    # between two rows the map is linear on the scale of normal scores
+    # between two rows, the map is linear in normal scores
     return np.interp(ndtri(kept), ndtri(positions), scores), kept
 
 
 def _kernel_estimate(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smooth map on a grid of normal scores; halve the bandwidth until the map fits the rows."""
-    outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows at a level of 0
-    # without the ends of atoms, which are not data
+    """Return the smooth map on a grid of normal scores; halve the bandwidth until it fits the rows."""
+    outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows with level 0
+    # the ends of atoms are not data
     rows = masses > 0
     scores, positions, masses = scores[rows], positions[rows], masses[rows]
     center, spread = center_and_spread(scores, masses)
@@ -232,7 +237,7 @@ def _kernel_estimate(
     for _ in range(_HALVINGS):
         grid, estimate = _smoothed(scores, masses, center, spread, bandwidth)
         estimate = (outside + estimate) / n
-        # the Kolmogorov-Smirnov distance, of order 1 / sqrt(n) by chance
+        # the Kolmogorov-Smirnov distance; by chance, it is of order 1 / sqrt(n)
         gap = np.abs(np.interp(scores, grid, estimate) - positions)
         if gap[1:-1].max(initial=0.0) <= _MOST_BLUR / np.sqrt(n):
             break
@@ -244,17 +249,17 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores, and the kernel estimate of the weight below each grid point."""
+    """Return a grid of normal scores, and the kernel estimate of the weight below each point of the grid."""
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
-    # are rounded to multiples of a power of two, which is symmetric around 0.
+    # are rounded to multiples of a power of two, which treats both signs equally.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
     place = np.unique(np.rint(scores / cell), return_inverse=True)[1].ravel()
     mass = np.bincount(place, masses)
-    # shrink to compensate the variance of the kernel, so that a straight map stays straight
+    # shrinkage compensates for the variance of the kernel
     shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
     points = center + (np.bincount(place, masses * scores) / mass - center) * shrinkage
     width = bandwidth * shrinkage
-    # beyond 4.5 bandwidths the kernel has less than 1e-5 of its weight
+    # beyond 4.5 bandwidths, the kernel has less than 1e-5 of its weight
     step = width / 2
     near = np.unique(np.rint((points - center) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
     grid = center + step * near
@@ -262,13 +267,13 @@ def _smoothed(
 
 
 def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
-    """Return mean and standard deviation of winsorized scores, so that outliers have a bounded effect."""
+    """Return the mean and standard deviation of clipped scores, on which outliers have a limited effect."""
     middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
     low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)
     reach = _FAR_OUT * (high - low) if high > low else np.inf
     held = np.clip(score, middle - reach, middle + reach)
     center = float(np.average(held, weights=masses))
-    unit = float(np.abs(held - center).max()) or 1.0  # in this unit, squares are finite
+    unit = float(np.abs(held - center).max()) or 1.0  # avoids an overflow of squares
     return center, unit * float(np.sqrt(np.average(np.square((held - center) / unit), weights=masses)))
 
 

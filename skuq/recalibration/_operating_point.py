@@ -33,73 +33,75 @@ from skuq.recalibration._scaling import central_bands, miss_share, nudge_until_c
 
 
 class OperatingPointRecalibrator(BaseRecalibrator):
-    r"""Set the width of the intervals to a given miss rate, or to the least cost of width and misses.
+    r"""Choose the width of the intervals for a given miss rate, or for the lowest cost of width and misses.
 
-    Use it, for example, if at most 5 % of the targets may lie outside the intervals, or if a miss costs a
-    hundred times as much as a unit of width. The class calibrates the central interval at `coverage` and
-    rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator` for a miss
-    rate that is guaranteed for new rows. Prefer `StdScalingRecalibrator` or `IsotonicRecalibrator` if the
-    whole distribution matters.
+    Use this class, for example, if at most 5 % of the targets may be outside the intervals, or if a miss
+    costs a hundred times as much as a unit of width. It calibrates the central interval with the coverage
+    `coverage`, and rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator`
+    if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator` or
+    `IsotonicRecalibrator` if you need the whole distribution.
 
     Parameters
     ----------
     miss_rate : float, default=None
-        Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Give either
-        `miss_rate` or `cost`.
+        Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Exactly one
+        of `miss_rate` and `cost` must be given.
     cost : float or pair of float, default=None
-        Costs of width and misses. A number c in [0, 1] means c times the width plus 1 - c times the misses,
-        with lengths in units of the standard deviation of y. A pair contains the cost of one unit of width
-        and the cost of one unit of misses, in the units of y.
+        Costs of width and misses. With a number c in [0, 1], one unit of width costs c and one unit of misses
+        costs 1 - c, with lengths in units of the standard deviation of y. A pair contains the cost of one
+        unit of width and the cost of one unit of misses, with lengths in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Width to which `cost` refers: the mean half width, or the mean distance from a covered target to
-        the nearer bound.
+        Width in the cost: the mean half width of the intervals, or the mean distance from a covered target to
+        the nearest bound.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Misses to which `cost` refers: their share, or the mean distance from the interval to the target.
+        Misses in the cost: their share, or the mean distance from a target to its interval.
     vary : {"scale", "bias"}, default="scale"
-        "scale" multiplies all bands by one factor. "bias" adds one number to all bands, in the units of y.
-        This number may be negative; a band that would be negative becomes 0.
+        Change of the intervals. "scale" multiplies the distances of all bounds from the means by one factor.
+        "bias" adds one number, in the units of y, to these distances. The number may be negative; negative
+        distances become 0.
     coverage : float, default=None
         Nominal coverage of the central interval. At this coverage, the recalibrated distribution has the
-        chosen interval. None takes ``1 - miss_rate``, or 0.9 with `cost`.
+        chosen intervals. None is ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
     ----------
     operating_point_ : skuq.metrics.OperatingPoint
-        Factor or number to add, and half width, miss rate, excess and deficit of the resulting intervals on
-        the calibration rows.
+        The chosen point: the factor or the added number, and the half width, miss rate, excess and deficit of
+        the intervals of the calibration rows.
     optimum_ : skuq.metrics.CostOptimum or None
-        The same point with its cost and the cost of the original intervals; None without `cost`.
+        The same point with its cost, and the cost of the original intervals. None without `cost`.
     coverage_ : float
-        The coverage at which ``interval`` returns the chosen bands.
+        Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    ConformalRecalibrator : Intervals with guaranteed coverage, by a finite-sample correction.
-    StdScalingRecalibrator : One factor for every standard deviation, chosen by likelihood, CRPS or coverage.
+    ConformalRecalibrator : Intervals with guaranteed coverage.
+    StdScalingRecalibrator : One factor for all standard deviations, chosen by likelihood, CRPS or coverage.
     skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
 
     Notes
     -----
-    The central interval of row i at `coverage` reaches from its mean :math:`\hat y_i` down by
-    :math:`\hat z_i^l` and up by :math:`\hat z_i^u`. On the uncertainty characteristics curve [1]_ of these
-    bands, the recalibrator takes the narrowest point whose miss rate is at most `miss_rate`, or the point on
-    the lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``,
-    ``y_axis="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is proportional to the mean interval
-    score at coverage :math:`1 - \alpha`, so a calibrated model does not change. With other costs the nominal
-    coverages of a calibrated model are no longer probabilities.
+    The central interval of row i has the bounds :math:`\hat y_i - \hat z_i^l` and
+    :math:`\hat y_i + \hat z_i^u`, where :math:`\hat y_i` is the mean. These bounds give an uncertainty
+    characteristics curve [1]_. With `miss_rate`, the recalibrator chooses the point of the curve with the
+    smallest width whose miss rate is at most `miss_rate`. With `cost`, it chooses the point with the smallest
+    cost :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``, ``y_axis="deficit"`` and
+    :math:`c = \alpha / (1 + \alpha)`, the cost is proportional to the mean interval score for the coverage
+    :math:`1 - \alpha`, so a calibrated model does not change. With other costs, a calibrated model does
+    change, and its nominal coverages are no longer probabilities.
 
-    ``vary="scale"`` scales distributions about their means, which do not change. ``vary="bias"`` moves and
-    scales each distribution so that both bounds are at the chosen positions; this changes the mean of skewed
-    families, but not of symmetric families. Bands of 0 on both sides give a point mass. A point mass with
-    positive bands becomes a Gaussian.
+    ``vary="scale"`` scales the distributions about their means, which do not change. ``vary="bias"`` shifts
+    and scales each distribution so that both bounds of its interval have the chosen positions. This changes
+    the mean of skewed distributions, but not of symmetric distributions. If both distances are 0, the result
+    is a point mass. A point mass whose distances become positive becomes a normal distribution.
 
-    The miss rate refers to the calibration rows. On new rows the expected miss rate is larger by at most 1 /
-    (n + 1); `ConformalRecalibrator` ranks with n + 1 and avoids this gap. A bias is not corrected: it
-    increases the width.
+    The miss rate holds for the calibration rows. For new rows, the expected miss rate is larger by at most 1
+    / (n + 1); `ConformalRecalibrator` corrects this difference. A bias is not corrected, but increases the
+    width.
 
-    Cost: two interval evaluations and a sort, O(n log n) time, O(n) memory.
+    Cost: two evaluations of intervals and a sort, O(n log n) time and O(n) memory.
 
     References
     ----------
@@ -108,7 +110,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    Intervals with a miss rate of at most one in five:
+    Intervals that miss at most one of five targets:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -119,7 +121,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     >>> recalibrator.transform(dist[:1]).interval(0.8).round(2)
     array([[-1.25,  1.25]])
 
-    A miss costs 20, a unit of half width 1:
+    A miss costs 20, and a unit of half width costs 1:
 
     >>> recalibrator = OperatingPointRecalibrator(cost=(1.0, 20.0)).fit(dist, y)
     >>> best = recalibrator.optimum_
@@ -153,11 +155,11 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         point = self._narrowest(curve) if optimum is None else optimum.point
         if point.bandwidth == 0:
             raise ValueError(
-                "the intervals must have a positive width, but with intervals of width 0 "
+                "the intervals must have a positive width, but with intervals of width 0, "
                 + (
                     f"the miss rate is only {point.miss_rate:g}. Fit on held-out rows."
                     if optimum is None
-                    else f"the cost is least, {optimum.cost:g}. Decrease the cost of width in `cost`."
+                    else f"the cost has its minimum {optimum.cost:g}. Decrease the cost of width in `cost`."
                 )
             )
 
@@ -169,7 +171,6 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         self.coverage_, self.optimum_, self.operating_point_ = coverage, optimum, point
 
     def _check(self) -> float:
-        """Check the parameters and return the coverage of the bands."""
         check_option(self.x_axis, "x_axis", WIDTH_AXES)
         check_option(self.y_axis, "y_axis", MISS_AXES)
         check_option(self.vary, "vary", VARY)
@@ -187,9 +188,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         miss_rate = float(self.miss_rate or 0.0)
         if not reaches(miss_rate, curve.miss_rate[-1]):
             raise ValueError(
-                f"`miss_rate` must be at least {curve.miss_rate[-1]:.3g}, got {miss_rate:g}, because in "
-                "this share of the rows the interval does not extend from the mean toward `y`. No factor can "
-                "widen such an interval toward `y`. Use vary='bias'."
+                f"`miss_rate` must be at least {curve.miss_rate[-1]:.3g}, got {miss_rate:g}. In this share "
+                "of the rows, the interval does not extend from the mean toward `y`, so no factor can widen "
+                "it toward `y`. Use vary='bias'."
             )
         return curve.operating_point(miss_rate=miss_rate)
 
@@ -203,8 +204,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         unit = curve.target_std
         if unit == 0:
             raise ValueError(
-                "`y` must vary if `cost` is a number, because the standard deviation of `y` is the unit of "
-                f"width, got {cost!r} and constant `y`. Pass the costs of width and misses as a pair."
+                "`y` must vary if `cost` is a number, because the unit of width is the standard deviation "
+                f"of `y`, got {cost!r} and constant `y`. Pass a pair: the cost of width and the cost of "
+                "misses."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
         return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
@@ -220,12 +222,12 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         return self._at(dist, self._parameter, self.coverage_)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction; only ``vary="bias"`` with a skewed distribution changes it.
+        """Return the point prediction, which changes only with ``vary="bias"`` and skewed distributions.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -237,14 +239,14 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets; a target that equals its point mass up to rounding is replaced by the mean."""
+    """Return the targets; a target that equals its point mass up to rounding is set to the mean."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return the distributions scaled to the target intervals; normal if an interval has no width."""
+    """Return distributions with the intervals ``target``; point masses become normal distributions."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []
@@ -257,5 +259,5 @@ def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, cove
         parts.append(Normal(target[certain].mean(axis=1), after[certain] / (2 * reach)))
     if len(parts) == 1:
         return parts[0]
-    behind = np.argsort(certain, kind="stable")  # `concat` put certain rows last
+    behind = np.argsort(certain, kind="stable")  # `parts` has the certain rows last
     return concat(parts)[np.argsort(behind)]

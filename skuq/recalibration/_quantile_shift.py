@@ -1,4 +1,4 @@
-"""Recalibration of quantiles by a shift of each level."""
+"""Recalibration of quantiles by one shift for each level."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.recalibration._base import BaseRecalibrator
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
-"""Levels for families other than `Quantiles`."""
+"""Default levels for families other than `Quantiles`."""
 
 _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
-"""Levels added for the tails: the bounds of 90 to 99.9 % intervals."""
+"""Additional levels in the tails: the bounds of 90 to 99.9 % intervals."""
 
 _SMALLER = 1 - 1e-6
-"""A level of the tails is added only if it is below this share of the outermost given level."""
+"""A tail level is added only if it is smaller than this multiple of the outermost given level."""
 
 _ROUNDING = 8
 """Rounding error of a shift, in units in the last place."""
 
 
 class QuantileShiftRecalibrator(BaseRecalibrator):
-    r"""Shift each quantile so that the share of targets below it is its level.
+    r"""Shift the quantiles so that the share of targets below a quantile equals its level.
 
-    Each quantile is moved by its own distance, as conformalized quantile regression moves the two bounds of
-    one interval [1]_. Tails are estimated from the calibration rows, up to the most extreme ranks, usually
-    beyond the model's own quantiles. Use it after quantile regression, whose intervals are too short on new
-    rows. Prefer `IsotonicRecalibrator` if you need a smooth density, `StdScalingRecalibrator` with fewer than
-    about 50 rows or if the point prediction must not change, and `ConformalRecalibrator` for a guarantee.
+    The quantiles of each level have their own shift, as the two bounds of an interval in conformalized
+    quantile regression [1]_. The tails are estimated from the calibration rows up to the most extreme ranks,
+    usually beyond the quantiles of the model. Use this class after quantile regression, whose intervals are
+    too short on new rows. Prefer `IsotonicRecalibrator` if you need a smooth density. Prefer
+    `StdScalingRecalibrator` if there are fewer than about 50 rows, or if the point prediction must not
+    change. Prefer `ConformalRecalibrator` if you need a guarantee.
 
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        At least two increasing levels in (0, 1) of the shifted quantiles. None takes the levels of
-        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. Levels of the tails are added in both
+        Levels of the shifted quantiles: at least two increasing numbers in (0, 1). None is the levels of a
+        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. Levels in the tails are added in both
         cases, see Notes.
 
     Attributes
@@ -44,7 +45,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     levels_ : ndarray of shape (m,)
         Levels of the recalibrated quantiles.
     shifts_ : ndarray of shape (m,)
-        Shift of each quantile, in units of a row's width.
+        Shift of the quantiles of each level, in the unit of the row (see Notes).
     mean_width_ : float
         Mean width of the 90 % intervals of the calibration rows, in the units of y.
     n_features_in_ : int
@@ -52,29 +53,32 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    skuq.regressors.MultiQuantileRegressor : Quantiles at many levels, from any quantile loss.
+    skuq.regressors.MultiQuantileRegressor : Quantiles at several levels, from any regressor with a quantile
+    loss.
     IsotonicRecalibrator : A monotone map of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
     ConformalRecalibrator : Intervals with guaranteed coverage.
 
     Notes
     -----
-    The shifts of a row have the unit :math:`u = (w + \bar w) / 2`, with w the width of the row's own 90 %
-    interval and :math:`\bar w` the mean width of the calibration rows. The quantile of level p becomes
-    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among
-    :math:`(y_i - q_{p,i}) / u_i`, linear between whole ranks. Shifted quantiles that cross are sorted. A unit
-    of w would leave overfitted narrow intervals too narrow. A unit of :math:`\bar w`, as in conformalized
-    quantile regression, would ignore the width of the row. A quantile that equals its target in many rows is
-    not shifted, so that atoms do not move.
+    The unit of a row is :math:`u = (w + \bar w) / 2`, where w is the width of its 90 % interval, and
+    :math:`\bar w` is the mean width for the calibration rows. The quantile at level p becomes
+    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic with the rank :math:`p (n + 1)` among
+    :math:`(y_i - q_{p,i}) / u_i`; it is interpolated linearly between whole ranks. Shifted quantiles that
+    cross are sorted. With the unit w, narrow intervals that are due to overfitting would stay too narrow.
+    With the unit :math:`\bar w`, as in conformalized quantile regression, the width of the row would have no
+    influence. A quantile that equals its target in many rows is not shifted, so that atoms do not move.
 
-    The levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their counterparts at the upper end,
-    are added beyond the given levels if the n rows have a rank for them: a 99 % interval has its own bounds
-    from 199 rows on. A given level without a rank gets the shift of the outermost level with a rank.
+    Beyond the given levels, the levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their
+    complements, are added if n rows have a rank for them. With 199 rows or more, for example, the bounds of a
+    99 % interval have their own shifts. A given level without a rank gets the shift of the outermost level
+    with a rank.
 
-    The table compares recalibrations of LightGBM's quantiles (default settings, eleven levels) on out-of-fold
-    rows, as means over eleven data sets and two splits. CRPS and the score of 90 % intervals are geometric
-    means relative to no recalibration. "factor" is ``StdScalingRecalibrator(objective="coverage")``, "map" is
-    `IsotonicRecalibrator`, "shifts" is this class.
+    The following table compares recalibrations of LightGBM's quantiles (default settings, eleven levels).
+    They are fitted to out-of-fold rows. The values are means over eleven data sets and two splits. The CRPS
+    and the score of 90 % intervals are geometric means, relative to no recalibration. "factor" is
+    ``StdScalingRecalibrator(objective="coverage")``, "map" is `IsotonicRecalibrator`, and "shifts" is this
+    class.
 
     ==============  =============  =====  ==============  =============  =============
     training rows   recalibration  CRPS   interval score  coverage 90 %  coverage 99 %
@@ -89,7 +93,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     116 to 1500     shifts         0.986  0.933           90 %           99 %
     ==============  =============  =====  ==============  =============  =============
 
-    Cost: O(m n log n) time and O(m n) memory; the fitted object stores 2 m numbers.
+    Cost: O(m n log n) time and O(m n) memory. The fitted recalibrator stores 2 m numbers.
 
     References
     ----------
@@ -98,7 +102,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    Quantiles that are too close together and too low:
+    The quantiles of this model are too close together and too low:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal, Quantiles
@@ -121,7 +125,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         width = _width(dist)
         self.mean_width_ = float(np.average(width, weights=weight))
         unit = self._unit(width)
-        # a level without a rank gets the shift of the outermost level with a rank
+        # A level without a rank gets the shift of the outermost level with a rank.
         ranked = np.clip(self.levels_, 1 / (n + 1), n / (n + 1))
         quantiles = _finite_quantiles(dist, ranked)
         with np.errstate(over="ignore"):
@@ -129,14 +133,14 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
-                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the "
-                f"predicted median is {dist[[row]].median()[0]:g}. The mean width of 90 % intervals is "
+                f"`y` must not be too far from its prediction, got {y[row]:g} at row {row}, where the "
+                f"predicted median is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals is "
                 f"{self.mean_width_:g}. Check the units of `y`."
             )
         ranks = ranked * (n + 1)
         shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])
-        # Round away from the median. Otherwise, many equal targets could lie just beyond their quantile. A
-        # shift of 0 needs no rounding.
+        # Shifts are rounded away from the median, because many equal targets could otherwise lie just beyond
+        # their quantile. A shift of 0 needs no rounding.
         size = max(float(np.abs(y).max()), float(np.abs(quantiles).max()))
         rounding = _ROUNDING * np.spacing(size) / unit.min()
         self.shifts_ = shifts + np.where(shifts == 0, 0.0, rounding * np.sign(self.levels_ - 0.5))
@@ -150,20 +154,20 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
             return dist.levels if isinstance(dist, Quantiles) else _LEVELS
         levels = check_increasing(np.atleast_1d(check_open_unit(self.levels, "levels")), "levels")
         if levels.size < 2:
-            raise ValueError(f"`levels` must hold at least two levels, got {levels.size}.")
+            raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
         return levels
 
     def _unit(self, width: FloatArray) -> FloatArray:
-        """Return the positive unit of each row's shifts, in the units of y; 1 if all widths are 0."""
+        """Return the unit of each row's shifts, in the units of y; it is 1 if all widths are 0."""
         if self.mean_width_ == 0:
             return np.ones_like(width)
         return (width + self.mean_width_) / 2
 
 
 def _with_tails(levels: FloatArray, n: float) -> FloatArray:
-    """Return the levels, with additional levels in the tails if n rows have a rank for them."""
+    """Return the levels, with additional levels in the tails for which n rows have a rank."""
     tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
-    # a level that differs from the outermost level by rounding would give a density of 0 / 0
+    # two levels that differ only by rounding would give a density of 0 / 0
     lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
     return np.concatenate([lower[::-1], levels, 1 - upper])
 
@@ -186,7 +190,7 @@ def _finite_quantiles(dist: Distribution, levels: FloatArray) -> FloatArray:
 
 
 def _at_rank(values: FloatArray, rank: float, weight: FloatArray | None) -> float:
-    """Return the order statistic of a rank from 1 to n, linear between whole ranks."""
+    """Return the order statistic for a rank from 1 to n, interpolated between whole ranks."""
     sample = WeightedRanks(values, weight)
     whole = np.floor(rank)
     low, high = sample.quantile(np.minimum([whole, whole + 1], sample.total))

@@ -1,4 +1,4 @@
-"""Best common factors of all standard deviations, by several criteria."""
+"""Best factor for all standard deviations, by several criteria."""
 
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ _REACH = 1e7
 """Number of standard deviations beyond which the derivative of the CRPS equals its limit."""
 
 _DIGITS = 12
-"""Decimals of the logarithm of a factor; further decimals would depend on the order of the rows."""
+"""Number of decimals of a log factor; more decimals would depend on the order of the rows."""
 
 
 def crps_factor(spread: RowsWithUncertainty) -> float:
-    r"""Return the factor with the least mean CRPS; the mean is convex, so its derivative has one root.
-
-    Let e be the residual of a row, and C(x) the CRPS of its distribution at the distance x from the mean.
-    After scaling by r, the CRPS is :math:`r C(e / r)`. Its derivative with respect to r is
-    :math:`C(x) - x C'(x)` at :math:`x = e / r`, where :math:`C'(x) = 2 F(x) - 1`.
-    """
+    """Return the factor that minimizes the mean CRPS, which is a convex function of the factor."""
+    # Let e be the residual of a row, and C(x) the CRPS of its distribution at the distance x from the mean.
+    # For the factor r, the CRPS is r C(e / r). Its derivative is C(x) - x (2 F(x) - 1) at x = e / r.
     spread = spread._replace(dist=_centered(spread.dist))
     size = np.abs(spread.z)
     factor = WeightedRanks(size[size > 0]).median if size.any() else 0.0
@@ -47,7 +44,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
         return check_factor(factor)
     low = high = float(np.log(factor))
     while slope(low) > 0:
-        if low < np.log(smallest):  # many residuals are 0, so that a factor of 0 is best
+        if low < np.log(smallest):  # many residuals are 0, so the best factor is 0
             return check_factor(0.0)
         low -= 1.0
     while slope(high) < 0:
@@ -57,17 +54,17 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
-    """Return the derivative of each row's CRPS by the factor, up to a constant; means must be 0."""
+    """Return the derivative of each row's CRPS for the factor, up to a constant; means must be 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
-        # sigma [2 phi(z) - 1 / sqrt(pi)] times sqrt(pi)
+        # sqrt(pi) times sigma [2 phi(z) - 1 / sqrt(pi)]
         return np.asarray(spread.std * (np.sqrt(2.0) * np.exp(-0.5 * z * z) - 1.0))
     x = z * spread.std
     return np.asarray(spread.dist.crps(x) - x * (2.0 * spread.dist.cdf(x) - 1.0))
 
 
 def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
-    """Return the smallest factor with which the scaled central intervals contain the share ``coverage``."""
+    """Return the smallest factor for which central intervals contain the share ``coverage`` of targets."""
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
     widest = np.abs(bounds - mean[:, np.newaxis]).max()
@@ -77,7 +74,7 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
     )
     if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
-            f"`coverage` must be attainable with one factor, got {coverage:g}. In a share of "
+            f"`coverage` must be attainable by one factor, got {coverage:g}. In a share of "
             f"{curve.miss_rate[-1]:.3g} of the rows, the central interval does not extend from the mean "
             "toward `y`, so no factor covers `y`. Raise `coverage`, or use IsotonicRecalibrator."
         )
@@ -92,12 +89,12 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
 
 
 def median_factor(spread: RowsWithUncertainty) -> float:
-    """Return the factor with which half of the targets are within the median distance from their mean."""
+    """Return the factor for which half of the targets are within the median distance from their means."""
     distance = _median_distance(spread.dist)
     empty = distance <= 1e-12 * spread.std
     if empty.any():
         raise ValueError(
-            "`robust` must be False if a distribution has half of its probability at the mean, got such a "
+            "`robust` must be False if a distribution has half of its probability at its mean, got such a "
             f"distribution at row {int(np.argmax(empty))}. Its median distance from the mean is 0."
         )
     with np.errstate(over="ignore"):
@@ -105,7 +102,7 @@ def median_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _median_distance(dist: Distribution) -> FloatArray:
-    """Return the median of |Y - mean| of each row; a location-scale family needs only one search."""
+    """Return the median of |Y - mean| for each row; a location-scale family needs a single search."""
     form = dist._standard_form()
     if form is None:
         return _search_median_distance(_centered(dist))
@@ -113,13 +110,13 @@ def _median_distance(dist: Distribution) -> FloatArray:
 
 
 def _search_median_distance(centered: Distribution) -> FloatArray:
-    """Return the median distance for distributions with mean 0."""
+    """Return the median of |Y| for each row, given distributions with mean 0."""
 
     def within(distance: FloatArray) -> FloatArray:
         return centered.cdf(distance) - centered.cdf(-distance)
 
     quartiles = np.abs(centered.quantile([0.25, 0.75])).max(axis=1)
-    n = len(centered)  # the farther quartile is an upper bound
+    n = len(centered)  # the distance of the farther quartile is an upper bound
     return search_quantile(within, np.full(n, 0.5), np.zeros(n), quartiles * (1 + 1e-9))
 
 

@@ -1,4 +1,4 @@
-"""Base class and shared functions of the recalibrators that scale each distribution about its mean."""
+"""Base class and shared functions of the recalibrators that scale distributions about their means."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _ATTEMPTS = 16
-"""Number of attempts to cover a bound in spite of rounding; each step is four times the previous step."""
+"""Number of attempts to cover a bound in spite of rounding; each step is four times the last step."""
 
 
 class ScalingRecalibrator(BaseRecalibrator):
-    """Base class of recalibrators that scale every distribution about its mean."""
+    """Base class of the recalibrators that scale distributions about their means."""
 
     @abstractmethod
     def _factors(self, dist: Distribution) -> FloatArray:
-        """Return the positive factor of each row, shape (n,) or (), without units."""
+        """Return the positive factor of each row, without units, shape (n,) or ()."""
 
     def _transform(self, dist: Distribution) -> Distribution:
         factor = self._factors(dist)
@@ -35,12 +35,12 @@ class ScalingRecalibrator(BaseRecalibrator):
         return affine(dist, dist.mean() * (1.0 - factor), factor)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction, which equals the mean of the input exactly.
+        """Return the point prediction of each row, which is the mean of the input.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions of the model that the recalibrator was fitted for.
+            Predictions by the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -52,7 +52,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation; other rows do not determine the scale."""
+    """Rows with a positive predicted standard deviation, because other rows do not determine the scale."""
 
     dist: Distribution
     y: FloatArray
@@ -62,7 +62,7 @@ class RowsWithUncertainty(NamedTuple):
 
     @property
     def rows(self) -> float:
-        """Number of rows, including repetitions."""
+        """Number of rows, with repetitions."""
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
@@ -92,31 +92,31 @@ def check_factor(factor: float) -> float:
         return factor
     if factor == 0:
         raise ValueError(
-            "`y` must give a positive scaling factor, got 0: `y` equals the predicted mean in all or most "
-            "rows. Fit on rows that the model is not trained on."
+            "`y` must give a positive scaling factor, got 0, because `y` equals the predicted mean in all or "
+            "most rows. Fit to rows that the model is not trained on."
         )
     raise ValueError(
-        f"`y` must give a finite scaling factor, got {factor:g}: `y` is too many standard deviations away "
-        "from the predictions. Check the units of `y`."
+        f"`y` must give a finite scaling factor, got {factor:g}, because `y` is too many standard deviations "
+        "away from the predictions. Check the units of `y`."
     )
 
 
 def overall_factor(z: FloatArray, weight: FloatArray | None) -> float:
-    with np.errstate(over="ignore"):  # an infinite factor raises below
+    with np.errstate(over="ignore"):  # `check_factor` raises for infinity
         return check_factor(float(np.sqrt(np.average(z * z, weights=weight))))
 
 
 class BinSquares(NamedTuple):
-    """Bins of predicted standard deviation with about equal counts, and the sums that give their factors."""
+    """Bins of predicted standard deviations with about equal counts, and the sums that give their factors."""
 
     bins: Bins
     rows: FloatArray
-    squares: FloatArray  # sum of the squared standardized residuals of each bin
-    overall: float  # mean square over all rows
+    squares: FloatArray  # sum of squared standardized residuals in each bin
+    overall: float  # mean squared standardized residual over all rows
 
 
 def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
-    """Return the sums of squared standardized residuals in bins by standard deviation."""
+    """Return the sums of squared standardized residuals in bins of standard deviations."""
     overall = overall_factor(spread.z, spread.weight) ** 2
     bins = make_bins(spread.std, n_bins, "quantile", spread.weight)
     squares = bins.sums(lambda rows: (np.square(spread.z[rows]),))[0]
@@ -124,14 +124,14 @@ def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
 
 
 def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean (n,) and central interval (n, 2) of each row; raise if an interval excludes its mean."""
+    """Return means (n,) and central intervals (n, 2); raise if an interval does not contain its mean."""
     mean, bounds = dist.mean(), dist.interval(coverage)
     finite = np.isfinite(mean) & np.isfinite(bounds).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
-            f"`dist` must have a finite mean and a finite interval at coverage {coverage:g} in every row, "
-            f"got mean {mean[row]:g} and [{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Use "
+            f"`dist` must have finite means and finite intervals with coverage {coverage:g}, got the mean "
+            f"{mean[row]:g} and the interval [{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Use "
             "IsotonicRecalibrator."
         )
     rounding = 8 * np.spacing(np.abs(bounds).max(axis=1))
@@ -140,8 +140,9 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
         row = int(np.argmax(outside))
         raise ValueError(
             "`coverage` must be so large that the central interval of each row contains the mean of the "
-            f"row, got {coverage:g}, with the mean {mean[row]:g} outside [{bounds[row, 0]:g}, "
-            f"{bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use IsotonicRecalibrator."
+            f"row, got {coverage:g}, for which the mean {mean[row]:g} is outside the interval "
+            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use "
+            "IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 
@@ -149,7 +150,7 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
 def nudge_until_covered(
     parameter: float, unit: float, missed: Callable[[float], float], allowed: float
 ) -> float:
-    """Return the parameter, increased slightly if rounding would exclude rows whose y is on a bound."""
+    """Return the parameter, slightly increased if rounding would exclude targets on a bound."""
     step, candidate = 4 * float(np.spacing(unit)), parameter
     for _ in range(_ATTEMPTS):
         if reaches(allowed, missed(candidate)):

@@ -1,4 +1,4 @@
-"""Recalibration by one factor for every standard deviation."""
+"""Recalibration by one factor for all standard deviations."""
 
 from __future__ import annotations
 
@@ -21,67 +21,69 @@ _OBJECTIVES = ("nll", "crps", "coverage")
 
 
 class StdScalingRecalibrator(ScalingRecalibrator):
-    r"""Multiply every standard deviation by one factor, fitted to the calibration rows.
+    r"""Multiply all standard deviations by one factor, which is fitted to the calibration rows.
 
-    The class corrects the overall width of a model's distributions. Means, the order of the standard
-    deviations and the shape of each distribution stay the same. A few tens of calibration rows are enough.
-    With a few hundred rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if narrow
-    and wide predictions need different factors, and `IsotonicRecalibrator` if the model is biased or its
-    distributions have the wrong shape.
+    The class corrects the overall width of the distributions. The means, the order of the rows by standard
+    deviation and the shape of each distribution do not change. A few tens of calibration rows are enough. If
+    there are a few hundred rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if
+    narrow and wide predictions need different factors. Prefer `IsotonicRecalibrator` if the model is biased,
+    or if its distributions have the wrong shape.
 
     Parameters
     ----------
     objective : {"nll", "crps", "coverage"}, default="nll"
-        Criterion of the factor. "nll" makes the mean squared standardized residual 1; for Gaussian
-        predictions, this factor has the maximum likelihood. "crps" minimizes the mean CRPS for any family;
-        outliers have little influence. "coverage" makes the central interval at `coverage` contain this share
-        of the calibration rows, for any shape. Other intervals have no influence.
+        Criterion for the factor. "nll" makes the mean squared standardized residual equal to 1; for normal
+        predictions, this maximizes the likelihood. "crps" minimizes the mean CRPS; outliers have little
+        influence. "coverage" chooses the factor for which the central intervals with the coverage `coverage`
+        contain this share of the calibration targets; other intervals have no influence.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Used with ``objective="coverage"``; strictly between 0 and
-        1.
+        Nominal coverage of the central interval. Strictly between 0 and 1. Only used with
+        ``objective="coverage"``.
     robust : bool, default=False
-        With "nll", True takes the median of the residuals' sizes instead of their mean square, so that up to
-        half of the rows may be outliers. ``robust`` must be False with other objectives, because outliers do
-        not dominate these objectives.
+        Only used with "nll". With True, the factor is computed from the median of the absolute residuals
+        instead of the mean squared residual, so that up to half of the rows may be outliers. Must be False
+        with other objectives, in which outliers have a limited influence.
 
     Attributes
     ----------
     factor_ : float
-        The factor, without units; above 1 if the model was overconfident.
+        The factor, without units. Above 1 if the model was overconfident.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
+    BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
-    OperatingPointRecalibrator : Intervals with a given miss rate or the least cost.
+    OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Notes
     -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of "nll" is
-    :math:`\sqrt{\sum w_i z_i^2 / \sum w_i}`, which minimizes the Gaussian negative log-likelihood of
-    :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_ [2]_. For any other family it makes the mean squared
-    standardized residual 1 and scales about the mean. One gross outlier among few rows dominates this mean of
-    squares. If ``robust``, the factor is the median of :math:`|y_i - \mu_i| / m_i`, with :math:`m_i` the
-    median distance from the mean in the predicted distribution, :math:`0.6745\,\sigma_i` for a Gaussian.
-    Without outliers, the variance of the robust factor is 2.7 times the variance of the other factor.
+    Let :math:`z_i = (y_i - \mu_i) / \sigma_i`. The factor of "nll" is
+    :math:`\sqrt{\sum w_i z_i^2 / \sum w_i}`. It minimizes the negative log-likelihood of
+    :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_ [2]_. For families other than the normal, it makes
+    the mean squared standardized residual equal to 1. A single gross outlier may dominate the factor if there
+    are few rows. With ``robust=True``, the factor is the median of :math:`|y_i - \mu_i| / m_i`, where
+    :math:`m_i` is the median distance from the mean in the predicted distribution, :math:`0.6745\,\sigma_i`
+    for a normal distribution. Without outliers, the variance of the robust factor is 2.7 times the variance
+    of the other factor.
 
     "crps" minimizes :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, where :math:`C_i(x)` is the CRPS
-    of row i at :math:`\mu_i + x`. The sum is convex in :math:`r`; the root of its derivative is found to ten
-    digits. Rows count in proportion to their scale.
+    of row i at :math:`\mu_i + x`. The sum is a convex function of :math:`r`; the root of its derivative is
+    computed to ten digits. The influence of a row is proportional to its scale.
 
-    "coverage" takes the smallest factor for which the share of the rows inside is at least `coverage`. For a
-    symmetric family it is the quantile of :math:`|z_i|` divided by the quantile of the family. The mean must
-    lie inside every interval. On new rows the expected coverage is lower by at most 1 / (n + 1);
-    `ConformalRecalibrator` corrects this.
+    "coverage" chooses the smallest factor for which the share of covered targets is at least `coverage`. For
+    a symmetric family, this factor is the quantile of :math:`|z_i|` divided by the quantile of the family.
+    All intervals must contain their means. For new rows, the expected coverage is lower by at most 1 / (n +
+    1); `ConformalRecalibrator` corrects this difference.
 
-    Point masses that equal their targets are ignored, since they contain no information about the factor. A
-    bias is not corrected; it makes the distributions wider.
+    Point masses that equal their targets are ignored, because they contain no information about the factor. A
+    bias is not corrected, but makes the distributions wider.
 
-    Cost: O(n) time and memory for "nll"; about a dozen evaluations of CRPS and cdf for "crps", and four times
-    as many if distributions have atoms; a sort for "coverage" and ``robust``.
+    Cost: O(n) time and memory for "nll"; a sort for "coverage" and ``robust``. "crps" needs about a dozen
+    evaluations of the CRPS and the distribution function, or four times this number if distributions have
+    atoms.
 
     References
     ----------
@@ -101,7 +103,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     >>> recalibrator.transform(dist[:4]).std()
     array([3., 3., 6., 6.])
 
-    A gross outlier:
+    The effect of a gross outlier:
 
     >>> y = [0.5, -0.7, 11.0, 8.6] * 5
     >>> y[-1] = 900.0
@@ -128,11 +130,11 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         coverage = check_single_coverage(self.coverage)
         if self.robust and self.objective != "nll":
             raise ValueError(
-                f"`robust` must be False with objective={self.objective!r}, got True: outliers have a "
-                "bounded influence on this objective. Leave `robust` out."
+                f"`robust` must be False with objective={self.objective!r}, got True: outliers already "
+                "have a limited influence. Leave out `robust`."
             )
         spread = rows_with_uncertainty(dist, y, weight)
-        # if all rows are exact point masses, any factor fits
+        # any factor is right if all rows are exact point masses
         self.factor_ = 1.0 if spread is None else self._best(spread, coverage)
 
     def _best(self, spread: RowsWithUncertainty, coverage: float) -> float:

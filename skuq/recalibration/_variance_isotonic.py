@@ -23,59 +23,60 @@ _LEAST_ROWS = 20
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
-    r"""Replace each variance by the observed squared error of rows with a similar predicted variance.
+    r"""Replace each variance by the mean squared error of rows with similar predicted variances.
 
-    The only assumption is that the squared error does not decrease with the predicted variance. This corrects
-    predicted variances that differ too much or too little between rows, such as standard deviations that
-    should be squared, and keeps the model's ranking of the rows. Means and the shape of each distribution
-    stay the same. Prefer `StdScalingRecalibrator` below about 40 calibration rows, where both give the same
-    result, and `BinnedScalingRecalibrator` if the ranking may be wrong.
+    The only assumption is that the squared error does not decrease if the predicted variance increases. The
+    class corrects predicted variances that differ too much or too little between rows. For example, it
+    corrects standard deviations that should be squared. The order of the rows by variance, the means and the
+    shape of each distribution do not change. Prefer `StdScalingRecalibrator` if there are fewer than about 40
+    calibration rows, for which both give the same result. Prefer `BinnedScalingRecalibrator` if the order of
+    the rows may be wrong.
 
     Parameters
     ----------
     min_rows : "auto" or int, default="auto"
-        Number of rows of similar predicted variance that are pooled before the regression. "auto" takes the
-        square root of n, at least 20. Fewer rows give a more flexible and noisier result. Blocks of 1 row
-        give ordinary isotonic regression.
+        Number of rows with similar predicted variances in each block. Blocks are formed before the
+        regression. "auto" is the square root of n, but at least 20. With fewer rows, the result is more
+        flexible and noisier. Blocks of 1 row give ordinary isotonic regression.
 
     Attributes
     ----------
     predicted_variance_ : ndarray of shape (k,)
-        Increasing knots: predicted variances in the middle of the blocks, in squared units of y.
+        Knots in increasing order: predicted variances at the centers of the blocks, in squared units of y.
     variance_ : ndarray of shape (k,)
-        Positive, nondecreasing recalibrated variance at each knot.
+        Recalibrated variance at each knot. The values are positive and do not decrease.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    StdScalingRecalibrator : One factor for every standard deviation.
-    BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
+    StdScalingRecalibrator : One factor for all standard deviations.
+    BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     IsotonicRecalibrator : A monotone map of the probability levels, the same for all rows.
 
     Notes
     -----
-    Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the mean squared
-    standardized residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the squared error
-    :math:`r_b^2 v_b`. Isotonic regression of the squared errors on the :math:`v_b`, weighted by rows, pools
-    adjacent blocks in the wrong order. For Gaussian predictions, the result is the maximum likelihood
-    estimate of a monotone variance [1]_. A first block of a few nearly exact rows would give variances near
-    0. The first block therefore gets one additional row with the mean square of all rows. Between knots the
-    logarithm of the variance is linear in the logarithm of the predicted variance, which keeps power laws.
-    Beyond the outermost knots, the variance is proportional to the predicted variance. A single block gives
-    the factor of `StdScalingRecalibrator`.
+    Rows are sorted by predicted variance and divided into blocks with equal numbers of rows. The squared
+    error of a block is :math:`r_b^2 v_b`, where :math:`r_b^2` is its mean squared standardized residual, and
+    :math:`v_b` is the geometric mean of its predicted variances. Isotonic regression of the squared errors on
+    the :math:`v_b` merges adjacent blocks whose squared errors decrease. For normal predictions, the result
+    is the maximum likelihood estimate of a monotone variance [1]_. If the first block contained only a few
+    nearly exact rows, its variance would be near 0. The first block therefore contains one additional row
+    with the mean squared standardized residual of all rows. Between knots, the logarithm of the variance is a
+    linear function of the logarithm of the predicted variance. Beyond the outermost knots, the variance is
+    proportional to the predicted variance. A single block gives the factor of `StdScalingRecalibrator`.
 
-    For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
-    .018 with 100, .009 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
-    .000. If the true standard deviations are the squares of the predicted ones, the negative log-likelihood
-    with isotonic regression is lower than with one factor by .00, .12, .13 and .13. With 100 rows and blocks
-    of one row, the increase for a calibrated model is .05. Without the additional row in the first block, the
-    increase is 2.
+    For a calibrated model, isotonic regression increases the negative log-likelihood on new rows by .031 with
+    20 calibration rows, .018 with 100, .009 with 500 and .001 with 10 000. A single factor increases it by
+    .031, .004, .001 and .000. If the true standard deviations are the squares of the predicted ones, the
+    negative log-likelihood with isotonic regression is lower than with a single factor, by .00, .12, .13 and
+    .13. With 100 rows and blocks of one row, the increase for a calibrated model is .05; without the
+    additional row in the first block, it is 2.
 
-    Point masses that equal their targets are ignored, since they contain no information about the scale. A
-    bias is not corrected; it makes the distributions wider.
+    Point masses that equal their targets are ignored, because they contain no information about the scale. A
+    bias is not corrected, but makes the distributions wider.
 
-    Cost: one sort, O(n log n) time, O(n) memory; the fitted object stores at most the square root of n knots.
+    Cost: one sort, O(n log n) time and O(n) memory. At most the square root of n knots are stored.
 
     References
     ----------
@@ -84,7 +85,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model whose standard deviations should be squared:
+    The standard deviations of this model should be squared:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -109,7 +110,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
             return
         min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
-        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows are not distinct rows
+        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows count only once
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
         with np.errstate(over="ignore", under="ignore"):
             predicted, learned = (np.square(np.float64(unit)) * each for each in knots)
@@ -119,9 +120,9 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     def _factors(self, dist: Distribution) -> FloatArray:
         std = finite_std(dist)
         predicted = np.log(self.predicted_variance_)
-        with np.errstate(divide="ignore"):  # point masses get the factor of the smallest variance
+        with np.errstate(divide="ignore"):  # point masses have the log variance -inf
             place = np.clip(2 * np.log(std), predicted[0], predicted[-1])
-        # Beyond the outermost knots, the ratio to the predicted variance equals the ratio at the knot.
+        # Beyond the outermost knots, the factor of the outermost knot is used.
         return np.asarray(np.exp((np.interp(place, predicted, np.log(self.variance_)) - place) / 2))
 
 
@@ -131,9 +132,9 @@ def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) ->
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"
         raise ValueError(
-            "`dist` and `y` must be in units with representable variances, got standard deviations of "
-            f"about {unit:.3g}, whose squares are too {size} for a float. Rescale both, or use "
-            "BinnedScalingRecalibrator, which does not square them."
+            "`dist` and `y` must be in units in which variances can be represented, got standard "
+            f"deviations of about {unit:.3g}, whose squares are too {size} for a float. Rescale both, "
+            "or use BinnedScalingRecalibrator, which does not compute squares."
         )
 
 

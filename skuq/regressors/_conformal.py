@@ -20,77 +20,104 @@ from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_sample_weight,
+    check_single_coverage,
+    check_unused,
+    effective_rows,
+)
 from skuq.distributions import Distribution
 
 
 class ConformalRegressor(BaseConformalRegressor):
-    r"""Prediction intervals with guaranteed coverage, calibrated on held-out rows, for any regressor.
+    r"""Prediction intervals with guaranteed coverage for any regressor, calibrated on held-out rows.
 
-    The width of an interval follows from the ranks of the errors on rows left out of the fit. The only
-    assumption is that new rows are exchangeable with these rows. Prefer `CrossConformalRegressor` with few
-    rows. Prefer `UncertaintyRegressor` if a smooth density or finite tails matter more than a guarantee. In a
-    Pipeline, `skuq.recalibration.ConformalRecalibrator` can follow the model instead. It ranks out-of-fold
-    errors and holds out no row, but its guarantee is approximate.
+    The intervals are computed from the ranks of the errors on calibration rows, which are not used to fit the
+    estimator. The guarantee assumes only that new rows and calibration rows are exchangeable. Prefer
+    `CrossConformalRegressor` if there are few rows. Prefer `UncertaintyRegressor` if you need a smooth
+    density or finite tails more than a guarantee. `skuq.recalibration.ConformalRecalibrator` is an
+    alternative for a Pipeline: it ranks out-of-fold errors and holds out no rows, but its guarantee is only
+    approximate.
 
     Parameters
     ----------
     estimator : estimator
         Any regressor; cloned. "normalized" and "cqr" need a predictive distribution, for example from
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
-        refitted: all rows passed to `fit` are calibration rows. The frozen model must not be trained on them.
-    method : {"split", "normalized", "cqr"}, default="split"
-        - "split" ranks residuals. All intervals have the same width.
-        - "normalized" ranks residuals in units of the predicted standard deviation. The width of an interval
-          is proportional to this standard deviation. Prefer "normalized" if the noise varies with x.
-        - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
-          ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, such as 0.05
-          and 0.95 for a coverage of 0.9. Otherwise the bounds come from the assumed tails.
+        refitted: all rows passed to `fit` are calibration rows. Pass rows that the frozen model was not
+        trained on.
+    method : {"split", "normalized", "cqr", "pit"}, default="split"
+        - "split" ranks the residuals. All intervals have the same width.
+        - "normalized" ranks the residuals divided by the predicted standard deviations. The width of an
+          interval is proportional to the predicted standard deviation. Prefer "normalized" if the noise
+          varies with x.
+        - "cqr" (conformalized quantile regression) widens or narrows the interval between two predicted
+          quantiles. The ``levels`` of a `MultiQuantileRegressor` should contain the levels of both quantiles,
+          such as 0.05 and 0.95 for a coverage of 0.9. Otherwise the quantiles are extrapolated into the
+          assumed tails.
+        - "pit" ranks the distances of the levels F(y) from 1/2, for any predicted distribution F. The
+          intervals are the central intervals of `predict_dist`, which maps the levels of F. Prefer "pit" if
+          the shape of the distribution depends on x and the predicted tails are accurate. "pit" does not
+          support ``density_ratio``, `partial_fit` and quantiles at few levels.
     symmetric : bool, default=True
         Whether one score calibrates both bounds. With False, each bound has its own score and half of the
-        miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
-        many rows: at least 19 for a coverage of 90 %.
-    cv : splitter or iterable of (train, test), default=None
-        Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
-        ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
+        miscoverage, so that the intervals are asymmetric if the errors are skewed. False needs about twice as
+        many calibration rows: at least 19 for a coverage of 90 %.
+    cv : "last", splitter or iterable of (train, test), default=None
+        With None, the calibration rows are drawn at random. With "last", the last rows are the calibration
+        rows; use "last" for rows in chronological order. Otherwise one split into training and calibration
+        rows, such as ``GroupShuffleSplit(1)``. Must be None with a FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
+        Share or number of calibration rows. Must be the default with a splitter as ``cv`` and with a
         FrozenEstimator.
     group_by : callable, column name or None, default=None
-        Groups with separate guarantees (Mondrian). A callable takes X of n rows and returns n labels. A name
-        is a column of the DataFrame X. This column is also a feature of the estimator.
+        Labels of groups that each have their own guarantee (Mondrian conformal prediction). A callable gets X
+        of n rows and returns n labels. A name is the name of a column of the DataFrame X; the estimator also
+        gets this column as a feature.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
-        "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+        Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
+        "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Number of calibration rows below which a group is rare. Only with ``group_by``.
+        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
-        Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
-        the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
+        Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
+        x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
+        factor in the weights has no effect.
+    basis : callable, column name, list of column names or None, default=None
+        Functions of x with a joint guarantee: the coverage holds on average over rows that are weighted by
+        any non-negative linear combination of the functions. For overlapping groups, the functions are the
+        indicators of the groups. A callable gets X of n rows and returns an array of shape (n, d) or a
+        DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one indicator per
+        label. A constant function is always added. Must be None with ``group_by`` or ``density_ratio``.
     gamma : float, default=0.005
-        Step per row of adaptive conformal inference, see `partial_fit`. With a larger step, intervals follow
-        a drift faster and vary more. With 0, `partial_fit` updates only the scores. After 20 missed rows in
-        one call of `partial_fit`, the target miscoverage is lower by nearly 20 ``gamma``.
+        Step size of adaptive conformal inference, see `partial_fit`. With a larger step, the intervals follow
+        a drift faster and vary more. With 0, `partial_fit` only adds calibration rows. If one call of
+        `partial_fit` contains 20 missed rows, it lowers the target miscoverage by nearly 20 ``gamma``.
     window : int or None, default=None
-        Number of latest rows that are calibration rows after a call of `partial_fit`; None takes all rows.
-        Memory still grows, because all rows given to `partial_fit` are kept.
+        Number of latest rows that remain calibration rows after a call of `partial_fit`; None keeps all rows.
+        The memory still grows with each call, because all rows passed to `partial_fit` are stored.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each fit in `fit_transform` is one job; `fit` needs one fit only.
-        The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each fit is one job; only `fit_transform` needs several fits. The
+        results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Randomness of held-out rows, and of estimators without a seed of their own. An integer makes all
-        results reproducible.
+        Seed of the held-out rows, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted model that predicts points.
+        The fitted model, which gives the point predictions.
     calibration_rows_ : ndarray
-        Indices of the calibration rows among the rows of `fit`, in ascending order.
+        Indices of the calibration rows in the arrays passed to `fit`, in ascending order.
     n_calibration_ : float
-        Number of current calibration rows, or the sum of their weights.
+        Current number of calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -107,38 +134,50 @@ class ConformalRegressor(BaseConformalRegressor):
 
     .. math:: E = \max(l(x) - y, \; y - u(x)) / s(x)
 
-    with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6 for the band). The band is the predicted
-    interval of the nominal coverage for "cqr", otherwise the predicted point. The scale is the predicted
-    standard deviation for "normalized", otherwise 1. The interval is [l - s q, u + s q] with q the
-    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. With ``symmetric=False`` the two
-    differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval
-    is the point halfway between them.
+    with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6). For "cqr", the band is the predicted interval
+    with the nominal coverage; for the other methods, both ends of the band are the point prediction. For
+    "normalized", the scale is the predicted standard deviation; for the other methods, it is 1. The interval
+    is [l - s q, u + s q], where q is the :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration
+    scores. With ``symmetric=False``, the two differences in the formula are ranked separately, each at the
+    level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway between them. For
+    "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between the
+    ranks k and k + 1, so that the interval may be larger by one rank.
 
-    For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
-    probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
-    average over calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 -
-    k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of
-    these targets just outside its bound. With ``group_by``, the guarantee holds within each group, with n the
-    number of calibration rows of the group. Fewer rows than c/(1 - c) give infinite bounds and a
-    `SmallSampleWarning`.
+    If rows are exchangeable, a new value is covered with a probability of at least c, for any n. Without
+    ties, the probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This
+    probability is an average over calibration sets. The coverage given one calibration set varies: it has the
+    distribution Beta(k, n + 1 - k), where k is the rank of q. With ``symmetric=False`` and many equal
+    targets, rounding may leave one of these targets just outside its bound. With ``group_by``, the guarantee
+    holds within each group, and n is the number of calibration rows of the group. If n is less than c/(1 -
+    c), the bounds are infinite and a `SmallSampleWarning` is issued.
 
-    *Covariate shift.* The weight of each score is the density ratio of its row. The new row has its own
-    density ratio as its weight ([2]_, eq. 7). Coverage then holds under the new distribution of X if the
-    distribution of y given x is the same. The guarantee assumes the true ratio; it does not include the error
-    of an estimated ratio.
+    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
+    has a weight, which is its own density ratio ([2]_, eq. 7). The coverage then holds under the new
+    distribution of X, provided that the distribution of y given x does not change. The guarantee assumes that
+    the density ratio is exact.
 
-    *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
-    by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
-    drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
-    :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). This bound requires an
-    infinite interval if the target miscoverage is 0, and an empty interval if it is 1. An empty interval is
-    returned as the point at its center, and the row counts as missed even if y equals this point. Rows given
-    in one call count as predicted together, before any of these rows was observed. The step in the bound is
-    then the sum of the steps of these rows. With "cqr" the predicted band keeps the nominal coverage. With
-    ``group_by`` all groups share one target miscoverage.
+    *Overlapping groups.* With ``basis``, the width is the result of a quantile regression of the scores on d
+    functions :math:`\varphi(x)` ([4]_, sec. 2 and 4). For every combination :math:`w(x) = \beta^\top
+    \varphi(x) \ge 0`, the coverage weighted by w is at least c. Hence the coverage holds in each group whose
+    indicator is one of the functions, and under each covariate shift with density ratio w. The coverage
+    exceeds c by about d/n at most. Use at least 100 calibration rows per function; with fewer rows, a
+    `SmallSampleWarning` is issued. A row has infinite bounds if the calibration rows do not bound its
+    functions, for example if its label has no calibration row. With the indicators of disjoint groups, the
+    intervals equal the intervals with ``group_by``.
 
-    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
-    costs O(n log n) per call.
+    *Sequences.* `partial_fit` implements adaptive conformal inference: after each row, it changes the target
+    miscoverage by ``gamma`` times the difference between nominal and observed miscoverage ([3]_, eq. 2). For
+    every sequence of T rows, with any drift, the share of missed rows differs from :math:`\alpha = 1 - c` by
+    at most :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). For this bound to
+    hold, the interval is infinite if the target miscoverage is 0, and empty if it is 1. An empty interval is
+    returned as one point, its center. The row then counts as missed even if y equals this point. If one call
+    contains several rows, they count as predicted before any of their targets was observed. The step size in
+    the bound is then ``gamma`` times the number of rows in the call. With "cqr", the predicted band keeps the
+    nominal coverage. With ``group_by``, all groups have the same target miscoverage.
+
+    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each call of
+    `partial_fit` takes O(n log n) time. With ``basis``, each coverage needs one quantile regression, and
+    O(n d^2) time per predicted row. `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------
@@ -148,6 +187,10 @@ class ConformalRegressor(BaseConformalRegressor):
        covariate shift", NeurIPS 2019, https://arxiv.org/abs/1904.06019.
     .. [3] I. Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
        https://arxiv.org/abs/2106.00170.
+    .. [4] I. Gibbs, J. J. Cherian, E. J. Candès, "Conformal prediction with conditional guarantees",
+       Journal of the Royal Statistical Society B 87, 2025, https://arxiv.org/abs/2305.12616.
+    .. [5] V. Chernozhukov, K. Wüthrich, Y. Zhu, "Distributional conformal prediction", PNAS 118, 2021,
+       https://doi.org/10.1073/pnas.2107794118.
 
     Examples
     --------
@@ -158,7 +201,7 @@ class ConformalRegressor(BaseConformalRegressor):
     >>> X = rng.uniform(0, 1, size=(2000, 1))
     >>> y = 3 * X[:, 0] + (0.1 + X[:, 0]) * rng.normal(size=2000)
     >>> model = ConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> np.diff(model.predict_interval([[0.1], [0.9]])).ravel().round(1)  # one width
+    >>> np.diff(model.predict_interval([[0.1], [0.9]])).ravel().round(1)  # all widths are equal
     array([2.2, 2.2])
     >>> adaptive = ConformalRegressor(ResidualRegressor(LinearRegression()), "normalized", random_state=0)
     >>> adaptive.fit(X, y).predict_interval([[0.1], [0.9]], coverage=[0.5, 0.9]).shape
@@ -172,7 +215,7 @@ class ConformalRegressor(BaseConformalRegressor):
     def __init__(
         self,
         estimator: Any,
-        method: Literal["split", "normalized", "cqr"] = "split",
+        method: Literal["split", "normalized", "cqr", "pit"] = "split",
         *,
         symmetric: bool = True,
         cv: Any = None,
@@ -181,6 +224,7 @@ class ConformalRegressor(BaseConformalRegressor):
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
+        basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         gamma: float = 0.005,
         window: int | None = None,
         n_jobs: int | None = None,
@@ -196,6 +240,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
+        self.basis = basis
         self.gamma = gamma
         self.window = window
         self.n_jobs = n_jobs
@@ -214,11 +259,14 @@ class ConformalRegressor(BaseConformalRegressor):
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
         gamma = check_number(self.gamma, "gamma")
+        if score.maps_levels:
+            remedy = "The map of levels is the same for all rows. Use method 'normalized'."
+            check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         if gamma < 0:
             raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
         window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
-        effective_rows(data.sample_weight, len(data))  # ranks count repetitions, so relative weights raise
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
         split = self._split(data, split_seed)
         estimator = self.estimator
         if split is not None:
@@ -242,12 +290,12 @@ class ConformalRegressor(BaseConformalRegressor):
         self.calibration_rows_ = held_out.rows
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return training and calibration rows; None if all rows are calibration rows."""
+        """Return training and calibration rows, or None if all rows are calibration rows."""
 
         def draw(n_held_out: int) -> Split:
             splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
             train, test = next(splitter.split(np.empty(len(data))))
-            return np.sort(train), test  # sorted, because the order of rows affects the fit of some models
+            return np.sort(train), test  # the order of rows changes some models
 
         splits = held_out_splits(self, self.cv, data, draw)
         if splits is None:
@@ -271,16 +319,16 @@ class ConformalRegressor(BaseConformalRegressor):
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the calibration with newly observed rows, by adaptive conformal inference.
 
-        The model is not refitted. The target miscoverage falls after a miss and rises otherwise. The rows are
-        added to the calibration rows. Call `partial_fit` with each row, or with all rows predicted together,
-        once y is observed.
+        The model is not refitted. The target miscoverage decreases after a missed row and increases after a
+        covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed:
+        with one row, or with all rows that were predicted together.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of m rows
-            Features of the rows, in the order of time.
+            Features of the rows, in time order.
         y : array-like of shape (m,)
-            Observed target.
+            Observed targets.
         sample_weight : array-like of shape (m,), default=None
             Number of repetitions of each row.
 
@@ -294,19 +342,70 @@ class ConformalRegressor(BaseConformalRegressor):
         NotFittedError
             If `fit` was not called before.
         ValueError
-            If a group becomes rare because its rows leave the ``window``, unless rare groups are pooled. The
-            calibration is then unchanged.
+            If ``basis`` is set or ``method`` is "pit", which need exchangeable rows. If a group becomes too
+            small because its rows are no longer in the ``window``, unless ``rare_groups="pool"``. The
+            calibration is then not changed.
         """
         self._check_new(X)
+        if self.method == "pit" or self.basis is not None:
+            name, value = ("method", self.method) if self.method == "pit" else ("basis", self.basis)
+            raise ValueError(
+                f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
+                "with the new rows."
+            )
         target = check_y(y, self)
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
 
+    def predict_p(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float = DEFAULT_COVERAGE,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> FloatArray:
+        """Return the conformal p-value of each row, in chronological order.
+
+        The p-value is the randomized rank of the score of a row among the scores of the calibration rows and
+        of the earlier rows in `X`. For exchangeable rows, the p-values are independent and uniform. A small
+        p-value means a large error. `skuq.monitoring.ExchangeabilityMonitor` tests the p-values. With
+        ``group_by``, rows are ranked within their group.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of observed rows, in the order of time.
+        y : array-like of shape (m,)
+            Observed target.
+        coverage : float, default=0.9
+            Coverage at which "cqr" computes its scores. The other methods do not use it.
+        random_state : int, RandomState instance or None, default=None
+            Randomness of the ranks.
+
+        Returns
+        -------
+        p_values : ndarray of shape (m,)
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            With ``density_ratio``, ``basis`` or weighted calibration rows, which have no such ranks.
+        """
+        self._check_new(X)
+        check_unused(self, ("density_ratio", "basis"), "with `predict_p`", "Ranks have no weights.")
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        level = check_single_coverage(coverage, "coverage")
+        return self._conformal.p_values(X, target, level, check_random_state(random_state))
+
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
 
-        Only the bounds of `predict_interval` carry the guarantee in every case.
+        The coverage guarantee holds for the bounds of `predict_interval`, and not always for this
+        distribution.
 
         Parameters
         ----------
@@ -316,10 +415,12 @@ class ConformalRegressor(BaseConformalRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y. "split" and "normalized" return a `ConformalPredictive`, one per group with
-            ``group_by``. "cqr" returns `Quantiles` that consist of the bounds of many coverages; bounds that
-            cross are sorted. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`.
-            Scorers use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
+            In the units of y. "split" and "normalized" return a `ConformalPredictive`, or one per group with
+            ``group_by``. "pit" returns the predicted distributions with mapped levels. "cqr", and all methods
+            with ``basis``, return `Quantiles` that contain the bounds of many coverages; crossing bounds are
+            sorted. `partial_fit` changes only the bounds of `predict_interval`, not the levels of this
+            distribution. Scorers use this distribution. To evaluate the bounds after `partial_fit`, pass the
+            bounds to a metric.
         """
         return super().predict_dist(X)
 

@@ -28,51 +28,52 @@ CROSS_METHODS = {
     "jackknife+": {"block_size"},
     "jackknife+ab": {"cv", "n_estimators", "aggregate", "block_size"},
 }
-"""Parameters of each method that do not apply to all methods."""
+"""Parameters that only some methods use, by method."""
 
 
 class CrossConformalRegressor(BaseConformalRegressor):
-    r"""Prediction intervals with nearly guaranteed coverage, calibrated on all rows, for any regressor.
+    r"""Prediction intervals with approximately guaranteed coverage for any regressor, calibrated on all rows.
 
     Each row is predicted by models that are fitted without this row. The errors of these predictions
-    calibrate the intervals. Prefer this class with few rows, since it holds out no row. `ConformalRegressor`
-    has a stronger guarantee and needs one fit.
+    calibrate the intervals. Prefer this class if there are few rows, because it holds out no rows.
+    `ConformalRegressor` has a stronger guarantee and needs one fit.
 
     Parameters
     ----------
     estimator : estimator
-        Any regressor; cloned. It must not be frozen.
+        Any regressor except a FrozenEstimator; cloned.
     method : {"cv+", "jackknife+", "jackknife+ab"}, default="cv+"
-        - "cv+" predicts each row by the model that is fitted without the fold of the row.
-        - "jackknife+" leaves out one row at a time: n fits.
-        - "jackknife+ab" predicts each row by the bagged models whose resamples leave it out.
+        - "cv+" predicts each row by the model that is fitted without the fold of this row.
+        - "jackknife+" fits one model for each row, without this row: n fits.
+        - "jackknife+ab" fits models to bootstrap resamples, and predicts each row by the models whose
+          resample does not contain this row.
     symmetric : bool, default=True
         Whether one score calibrates both bounds. With False, each bound has its own score and half of the
-        miscoverage. The intervals are then asymmetric if the errors are skewed. They require about twice as
-        many rows: at least 19 for a coverage of 90 %.
+        miscoverage, so that the intervals are asymmetric if the errors are skewed. False needs about twice as
+        many calibration rows: at least 19 for a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds of "cv+": None is 5, an int k is ``KFold(k, shuffle=True)``; splitters may be time-ordered or
-        repeated. With "jackknife+ab", ``cv`` gives pairs of a resample and its left-out rows; None draws
-        ``n_estimators`` resamples. Not with "jackknife+".
+        For "cv+", the folds: an int k is ``KFold(k, shuffle=True)``, None is 5 folds, and a splitter may be
+        time-ordered or repeated. For "jackknife+ab", pairs of drawn rows and left-out rows; with None,
+        ``n_estimators`` resamples are drawn. Must be None with "jackknife+".
     n_estimators : int or None, default=None
-        Number of resamples of "jackknife+ab", 50 if None. Not with ``cv``.
+        Number of resamples of "jackknife+ab"; None is 50. Must be None with ``cv``.
     aggregate : {"mean", "median"} or None, default=None
-        Aggregation of the models' predictions by "jackknife+ab", "mean" if None.
+        Function that combines the predictions of several models in "jackknife+ab"; None is "mean".
     block_size : int or None, default=None
-        Number of rows predicted at a time by "jackknife+" and "jackknife+ab". Each of these rows needs memory
-        proportional to the number of training rows. None chooses the block size by memory.
+        Number of rows that "jackknife+" and "jackknife+ab" predict at a time. Each of these rows needs memory
+        in proportion to the number of training rows. None chooses the number by the available memory.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Randomness of folds and resamples, and of estimators without a seed of their own. An integer makes
-        all results reproducible.
+        Seed of the folds and resamples, and of estimators without a seed of their own. An integer makes
+        results reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimator_ : estimator
-        The model fitted on all rows, which predicts points.
+        The model fitted to all rows, which gives the point predictions.
     n_calibration_ : float
         Number of calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -86,26 +87,27 @@ class CrossConformalRegressor(BaseConformalRegressor):
 
     Notes
     -----
-    Let :math:`\hat\mu_{-i}` be the model fitted without row i and :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`.
-    "cv+" takes the model fitted without the row's fold, "jackknife+" the model fitted to all other rows, and
-    "jackknife+ab" the mean or median of the bagged models whose resamples leave the row out. With
-    :math:`\alpha = 1 - c` the bounds are the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
-    :math:`\hat\mu_{-i}(x) - R_i` and the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of
-    :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With ``symmetric=False`` signed residuals replace the absolute
-    ones, at (1 + c)/2 for each bound. A row that ``cv`` tests several times counts once; an untested row does
-    not count. Bounds may cross at low coverage and are then exchanged.
+    Let :math:`\hat\mu_{-i}` be the prediction for row i without this row, and :math:`R_i = |y_i -
+    \hat\mu_{-i}(x_i)|`. For "cv+", :math:`\hat\mu_{-i}` is the model fitted without the fold of row i. For
+    "jackknife+", it is the model fitted to all other rows. For "jackknife+ab", it is the mean or the median
+    of the models whose resamples do not contain row i. With :math:`\alpha = 1 - c`, the lower bound is the
+    :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i`, and the upper bound
+    is the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_,
+    [2]_). With ``symmetric=False``, :math:`R_i` is the signed residual, and each bound has the level (1 +
+    c)/2. A row that ``cv`` tests several times counts once; a row that is not tested does not count. At a low
+    coverage the bounds may cross; they are then exchanged.
 
-    Coverage, as an average over training sets, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
-    it is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab" the bound
-    :math:`1 - 2 \alpha` assumes a binomial number of resamples ([2]_), but here the number is fixed. In
-    practice coverage is near c for stable models. For unstable models the coverage of "cv+" is higher. For
-    single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with
-    "jackknife+ab". Time-ordered folds are not exchangeable, so they have no guarantee. Fewer rows than
-    c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+    As an average over training sets, the coverage of "jackknife+" is at least :math:`1 - 2 \alpha`. The
+    coverage of "cv+" is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab", the lower
+    bound :math:`1 - 2 \alpha` is proven for a binomial number of resamples ([2]_); this class uses a fixed
+    number. In practice the coverage is close to c if the model is stable. If the model is unstable, the
+    coverage of "cv+" is higher: for single trees and a nominal coverage of 90 %, "cv+" covers about 96 % and
+    "jackknife+ab" about 90 %. Time-ordered folds have no guarantee, because they are not exchangeable. If n
+    is less than c/(1 - c), the bounds are infinite and a `SmallSampleWarning` is issued.
 
-    Cost to fit and to predict m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n) time and O(n +
-    m K) memory. "jackknife+" needs n + 1 fits and the predictions of n models for each row. "jackknife+ab"
-    with B resamples needs B + 1 fits, O(m n B) time and O(m B) memory.
+    Cost of `fit` and of a prediction for m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n) time
+    and O(n + m K) memory. "jackknife+" needs n + 1 fits and the predictions of n models for each row.
+    "jackknife+ab" with B resamples needs B + 1 fits, O(m n B) time and O(m B) memory.
 
     References
     ----------
@@ -159,7 +161,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         method = self._check_method()
         symmetric = check_option(self.symmetric, "symmetric", (True, False))
         block_size = None if self.block_size is None else check_integer(self.block_size, "block_size")
-        effective_rows(data.sample_weight, len(data))  # ranks count repetitions, so relative weights raise
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
         bagged = method == "jackknife+ab"
         aggregate = "mean" if self.aggregate is None else self.aggregate
         check_option(aggregate, "aggregate", ("mean", "median"))
@@ -192,7 +194,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.estimator_ = estimator
 
     def _check_method(self) -> str:
-        """Return the method; raise if a parameter is given that the method does not use."""
+        """Return the method, or raise if the user sets a parameter that this method does not use."""
         method: str = check_option(self.method, "method", tuple(CROSS_METHODS))
         if isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
@@ -204,7 +206,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
                 users = " and ".join(repr(other) for other, names in CROSS_METHODS.items() if name in names)
                 check_unused(self, (name,), f"with method {method!r}", f"It is a parameter of {users}.")
         if self.cv is not None:
-            check_unused(self, ("n_estimators",), "with `cv`", "Each pair of `cv` is one resample.")
+            check_unused(self, ("n_estimators",), "with `cv`", "Each pair of rows in `cv` is one resample.")
             if method == "jackknife+ab" and isinstance(self.cv, numbers.Integral):
                 raise TypeError(
                     "`cv` must be a splitter or an iterable of (drawn rows, left-out rows) with method "
@@ -215,7 +217,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
     def _splits(self, data: TrainingData, method: str, seed: int) -> list[Split] | LeaveOneOut:
         """Return the training and test rows of each fold."""
         if method == "jackknife+":
-            return LeaveOneOut()  # a list of the n folds would contain n squared integers
+            return LeaveOneOut()  # a list of n folds would need O(n^2) memory
         if method == "jackknife+ab" and self.cv is None:
             n_estimators = 50 if self.n_estimators is None else self.n_estimators
             return bootstrap_splits(len(data), check_integer(n_estimators, "n_estimators"), seed)
@@ -224,7 +226,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
 
-        Only the bounds of `predict_interval` carry the guarantee.
+        The coverage guarantee holds for the bounds of `predict_interval`, not for this distribution.
 
         Parameters
         ----------
@@ -234,7 +236,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y: `Quantiles` that consist of the finite one-sided bounds; bounds that cross are
-            sorted.
+            In the units of y: `Quantiles` that contain the finite bounds of many coverages. Crossing bounds
+            are sorted.
         """
         return super().predict_dist(X)

@@ -23,7 +23,7 @@ LIGHTGBM: dict[str, Any] = {
     "feature_fraction_bynode": 0.7,
     "max_bin": 127,
 }
-"""Small trees with leaves of single rows, which random rows and columns make smooth."""
+"""Small trees with leaves of single rows; random rows and columns make the mean of the trees smooth."""
 
 HIST_BOOSTING: dict[str, Any] = {
     "max_iter": 250,
@@ -31,7 +31,7 @@ HIST_BOOSTING: dict[str, Any] = {
     "min_samples_leaf": 3,
     "max_features": 0.7,
 }
-"""Similar settings for scikit-learn, which has no random rows."""
+"""Similar settings for scikit-learn, whose boosting cannot draw random rows."""
 
 _PLAIN_ENSEMBLE: dict[str, Any] = {
     "hidden_layer_sizes": (64, 64, 64),
@@ -44,50 +44,50 @@ _PLAIN_ENSEMBLE: dict[str, Any] = {
 def default_estimators(
     random_state: int | np.random.RandomState | None = None,
 ) -> list[tuple[str, Any]]:
-    """Return regressors of different kinds by name, the default members of a pool.
+    """Return the default members of a pool: regressors of different kinds, with their names.
 
-    On some tables, trees are much better than networks; on other tables, networks are much better. A
-    `MixtureRegressor` of both is about as good as the better of the two.
+    On some data sets, trees are much better than networks; on others, networks are much better. A
+    `MixtureRegressor` of both is about as good as the better kind.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=None
-        An integer seeds each regressor. With None, a `MixtureRegressor` with a ``random_state`` seeds
-        them.
+        Seed of the regressors. With None, the regressors have no seed; a `MixtureRegressor` with a
+        ``random_state`` sets their seeds.
 
     Returns
     -------
     estimators : list of (str, Pipeline)
-        Unfitted pipelines with the steps "encoder" and "model". The encoder converts strings, dates and
-        missing values to numbers. The models are:
+        Names and unfitted pipelines with the steps "encoder" and "model". The encoder converts strings, dates
+        and missing values to numbers. The models are:
 
-        - "boosting": `UncertaintyRegressor` around the gradient boosting of LightGBM if LightGBM is
-          installed, otherwise around the gradient boosting of scikit-learn;
-        - "forest": `UncertaintyRegressor` around a random forest, which needs one fit; in a pool, the
-          forecasts of its out-of-bag rows take about half the time of the fit;
-        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor` with its default layers;
-        - "plain_ensemble": `~skuq.neural.DeepEnsembleRegressor` with three plain layers and members that are
-          trained on folds, for smooth functions with little noise.
+        - "boosting": `UncertaintyRegressor` around LightGBM if LightGBM is installed, otherwise around
+          scikit-learn's gradient boosting.
+        - "forest": `UncertaintyRegressor` around a random forest. It needs one fit. In a pool, the out-of-bag
+          forecasts take about half as long as the fit.
+        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor` with its default layers.
+        - "plain_ensemble": `~skuq.neural.DeepEnsembleRegressor` with three plain layers, and with members
+          that are trained on folds. It is suited to smooth functions with little noise.
 
         The last two are missing if torch or skorch is not installed.
 
     See Also
     --------
-    MixtureRegressor : Pool of these regressors by default.
+    MixtureRegressor : Pool that uses these members by default.
 
     Notes
     -----
-    The forest and the ensembles separate epistemic from aleatoric uncertainty; "boosting" does not.
-    ``predict_dist(X).epistemic()`` of a pool therefore raises `~skuq.exceptions.NoDecompositionError` unless
-    the weight of "boosting" is 0. For both parts, use a pool without a recalibrator and
+    The forest and the ensembles separate epistemic from aleatoric uncertainty; "boosting" does not. Therefore
+    ``predict_dist(X).epistemic()`` of a pool raises `~skuq.exceptions.NoDecompositionError` unless the weight
+    of "boosting" is 0. To get both parts, use a pool with ``recalibrator=None`` and call
     ``set_params(boosting="drop")``.
 
-    The boosting has small trees with small leaves, and draws rows and columns at random. On nine data sets
-    used in development, the CRPS was on average 0.74 times as large as with scikit-learn's default settings.
-    On none of these data sets was the CRPS larger by more than 1 %. Without LightGBM, the CRPS was 0.83 times
-    as large, and the time was twice as long.
+    "boosting" grows small trees with small leaves from random rows and columns. On nine data sets used in
+    development, its CRPS was on average 0.74 times the CRPS of scikit-learn's gradient boosting with default
+    settings, and never more than 1.01 times as large. Without LightGBM, the CRPS was 0.83 times the CRPS of
+    the default settings, and the fits took twice as long as with LightGBM.
 
-    The call imports torch and LightGBM if they are installed.
+    The function imports torch and LightGBM if they are installed.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _make_boosting() -> Any:
 
 
 def make_lightgbm(**params: Any) -> Any:
-    """Return boosting whose results do not depend on the number of processors."""
+    """Return a LightGBM regressor whose results do not depend on the number of processors."""
     from lightgbm import LGBMRegressor
 
     fixed = {"n_jobs": 1, "deterministic": True, "force_col_wise": True, "verbose": -1}
@@ -128,8 +128,7 @@ def has_networks() -> bool:
 
 
 def make_deep_ensemble(**params: Any) -> Any:
-    """Return the regressor of `skuq.neural`, whose import takes seconds."""
-    from skuq.neural import DeepEnsembleRegressor
+    from skuq.neural import DeepEnsembleRegressor  # imported here, because the import takes seconds
 
     return DeepEnsembleRegressor(**params)
 

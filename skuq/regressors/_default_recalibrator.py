@@ -15,13 +15,12 @@ from skuq.recalibration import (
 
 
 class DefaultRecalibrator(BaseRecalibrator):
-    """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions.
+    """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions."""
 
-    StdScalingRecalibrator fits the factor with which 90 % intervals have nominal coverage. No such factor
-    exists for wrong point masses, infinite standard deviations, or intervals that exclude their mean. In
-    these cases, IsotonicRecalibrator is used. `fit` raises if neither recalibrator can be fitted. Quantiles
-    with an epistemic part also get a factor, because a shift would remove the epistemic part.
-    """
+    # StdScalingRecalibrator fits the factor that gives 90 % intervals their nominal coverage. No such factor
+    # exists for wrong point masses, for infinite standard deviations, or for intervals that exclude their
+    # mean. IsotonicRecalibrator is then used instead. StdScalingRecalibrator is also used for quantiles with
+    # an epistemic part, because a shift would remove the epistemic part.
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         self.recalibrator_: Any
@@ -33,7 +32,7 @@ class DefaultRecalibrator(BaseRecalibrator):
         except ValueError as no_factor:
             try:
                 self.recalibrator_ = IsotonicRecalibrator().fit(dist, y, weight)
-            except ValueError:  # a map of levels cannot reach the targets either
+            except ValueError:  # the isotonic map cannot be fitted either
                 raise no_factor from None
 
     def _transform(self, dist: Distribution) -> Distribution:
@@ -41,6 +40,5 @@ class DefaultRecalibrator(BaseRecalibrator):
         return recalibrated
 
     def predict(self, dist: Any) -> FloatArray:
-        """Return the point prediction; it is exactly the same if only the scale changes."""
         points: FloatArray = self.recalibrator_.predict(dist)
         return points

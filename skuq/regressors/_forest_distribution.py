@@ -1,4 +1,4 @@
-"""Predictive distribution of a forest from one fit, by leaf weights and out-of-bag rows."""
+"""Predictive distribution of a forest from a single fit, by leaf weights and out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -25,111 +25,115 @@ from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 
 _FEWEST_ROWS = 3
-"""Least number of rows; with two rows, every out-of-bag error would be the difference of the two targets."""
+"""Smallest number of rows; with two rows, each out-of-bag error would be the difference of the targets."""
 
 _MOST_ROWS = 5000
 """Largest number of out-of-bag rows for calibration; the cost is proportional to this number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
-    r"""Predictive distribution of a forest from one fit, calibrated on its out-of-bag rows.
+    r"""Predictive distribution of a forest from a single fit, calibrated on its out-of-bag rows.
 
-    Each tree is fitted to bootstrap rows, which leave out a third of the rows. The rows left out show the
-    errors on new rows, the change of these errors with x, and the epistemic share of the uncertainty. Other
-    methods need refits for this. Prefer `ResidualRegressor` for other regressors and for your own folds, such
-    as folds in time order.
+    Each tree is fitted to a bootstrap sample, which leaves out about a third of the rows. The out-of-bag rows
+    show how large the errors on new rows are, how the errors change with x, and which part of the uncertainty
+    is epistemic. Other methods need several fits for these estimates. Prefer `ResidualRegressor` for other
+    regressors, and for your own folds, such as folds in time order.
 
     Parameters
     ----------
     estimator : estimator
-        A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True`` or a BaggingRegressor of
-        trees; cloned and fitted once. At least 100 trees are recommended.
+        A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True``, or a BaggingRegressor of
+        trees; cloned. It should have at least 100 trees.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a tree. This ``n_jobs`` applies if the ``n_jobs`` of
-        the forest is None. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. One job fits a tree. Not used if the forest has its own
+        ``n_jobs``. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of the forest. An integer makes results reproducible.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted forest.
     residual_slope_ : float
-        Slope in [0, 1] of the correction of the forest's mean by the residuals around a row.
+        Slope in [0, 1] with which the residuals around a row correct the prediction of the forest (step 1 of
+        the Notes).
     leaf_share_ : float
-        Weight in [0, 0.9] of the quantiles of the leaves (see Notes, step 3).
+        Weight in [0, 0.9] of the quantiles of the leaves (step 3 of the Notes).
     spread_factor_ : float
-        Factor that multiplies the distances from the median. With this factor, 90 % intervals cover 90 % of
-        the out-of-bag rows. With few rows, the factor is shrunk toward 1.
+        Factor that multiplies the distances of the quantiles from the median, so that 90 % intervals cover 90
+        % of the out-of-bag rows (step 4 of the Notes).
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    ResidualRegressor : Predictive distribution of any regressor, by refitting on folds.
-    BootstrapRegressor : The spread of the trees, with an estimate of the noise.
+    ResidualRegressor : Predictive distribution of any regressor, from refits on folds.
+    BootstrapRegressor : Student t distribution from the spread of the members and a noise estimate.
     UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
     -----
-    The weight :math:`w_j(x)` of training row j is the mean over trees of the indicator that j is in the leaf
-    of x, divided by the number of training rows in that leaf (equations 3 and 4 of [1]_). With the
-    out-of-bag residuals :math:`r_j`, weighted around x as in [2]_:
+    The weight :math:`w_j(x)` of training row j is a mean over trees. For each tree, the term is 1 divided by
+    the number of training rows in the leaf of x if row j is in this leaf, and 0 otherwise (equations 3 and 4
+    of [1]_). The out-of-bag residuals :math:`r_j` are weighted in the same way, as in [2]_:
 
-    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves are too flat if
-       the regression function varies within leaves; the residuals around x show the difference. The slope
-       :math:`\beta` is estimated from out-of-bag rows and shrunk by its standard error. It is 0 if the
-       residuals are noise.
-    2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with weights
-       :math:`w_j(x)`, plus a tenth of its overall mean. The standardized residuals of the out-of-bag rows
-       give the common shape.
-    3. The quantiles are averages of :math:`\mu(x) + s(x) q` and of the quantiles of the :math:`y_j` with
-       weights :math:`w_j(x)`, as in quantile regression forests. The share of the quantiles of the
-       :math:`y_j` is the largest share whose CRPS on out-of-bag rows is within one standard error of the
-       smallest CRPS. The share is large if the shape varies with x, or if the rows are too few to estimate
-       the shape.
+    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`, where :math:`\bar t` is the
+       prediction of the forest. The prediction is too flat if the regression function varies within the
+       leaves; the residuals around x then show the missing part. The slope :math:`\beta` is estimated from
+       the out-of-bag rows and shrunk according to its standard error. It is 0 if the residuals are only
+       noise.
+    2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the weights
+       :math:`w_j(x)`, plus one tenth of the mean of this value over all rows. The standardized residuals of
+       all out-of-bag rows give one common shape, with quantiles q.
+    3. The predictive quantiles are weighted averages of :math:`\mu(x) + s(x) q` and of the quantiles of the
+       targets :math:`y_j` with the weights :math:`w_j(x)`, as in quantile regression forests. The weight of
+       the latter is the largest weight whose CRPS on out-of-bag rows is within one standard error of the
+       smallest CRPS. This weight is large if the shape varies with x, or if there are too few rows to
+       estimate the common shape.
     4. One factor multiplies the distances from the median, so that 90 % intervals cover 90 % of the
-       out-of-bag rows. The factor follows from the conformal rank of these rows. A separate correction of
-       each level would reduce the sharpness.
-    5. With n rows, the quantiles of the shape are averages of the quantiles of the standardized residuals and
-       of a Student t distribution with n - 3 degrees of freedom, with weights n and 20. The share of the
-       leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
-       `SmallSampleWarning`, fewer than 3 an error.
+       out-of-bag rows. The factor is a conformal quantile of these rows. A separate factor for each level
+       would reduce the sharpness.
+    5. With few rows, the estimates are shrunk. The quantiles q are averages of the quantiles of the
+       standardized residuals, with weight n, and of the quantiles of a Student t distribution with n - 3
+       degrees of freedom, with weight 20. The weight of step 3 and the logarithm of the factor of step 4 are
+       multiplied by n / (n + 20). Fewer than 12 rows give a `SmallSampleWarning`; fewer than 3 rows raise an
+       error.
 
-    For an out-of-bag row, the residual of another row comes from trees that have drawn neither of the two
-    rows. The residual therefore does not depend on the row's own error.
+    For an out-of-bag row i, the residual of another row j is computed from the trees that have drawn neither
+    i nor j. The residual therefore does not depend on the target of row i.
 
-    The epistemic part is the variance of the forest's mean over training sets by the infinitesimal jackknife
-    with bias correction (equation 7 of [3]_),
+    The epistemic variance is the variance of the forest's prediction over training sets. It is estimated by
+    the infinitesimal jackknife with bias correction (equation 7 of [3]_),
 
     .. math:: \hat V(x) = \sum_i \mathrm{Cov}_b(N_{bi}, t_b(x))^2
               - \frac{n}{B^2} \sum_b (t_b(x) - \bar t(x))^2,
 
-    with :math:`N_{bi}` the number of times that tree b has drawn row i. The estimate is noisy with few trees
-    and may be negative. The correction removes its bias but not its variance, which is of the order of
-    :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
-    variance between trees is therefore shrunk toward its mean over out-of-bag rows, in proportion to the
-    noise. The result is the expectation given a positive ratio. With many trees, the result equals the
-    published formula; with 100 trees, it is nearly the variance between trees times a constant. The epistemic
-    variance does not include the uncertainty of the correction of the mean.
+    where :math:`N_{bi}` is the number of times that tree b has drawn row i, and B is the number of trees.
+    With few trees, the estimate is noisy and may be negative. The correction removes the bias of the estimate
+    but not its noise, whose variance is about :math:`2 n / B^2` times the squared variance between trees. The
+    estimate is therefore divided by the variance between trees, and this ratio is shrunk toward its mean over
+    the out-of-bag rows. The shrinkage is stronger if the noise is larger. The result is the expected ratio,
+    given that the true ratio is positive. With many trees, the result equals equation 7. With 100 trees, the
+    result is nearly proportional to the variance between trees. The epistemic variance does not include the
+    uncertainty of the slope in step 1.
 
-    The estimate is too small for fully grown trees, which are not smooth functions of the bootstrap counts.
-    For the bagged nearest neighbor it is half of the variance over training sets. Use ``min_samples_leaf`` of
-    at least 5 if you need the epistemic part.
+    For fully grown trees the estimate is too small, because their predictions are not smooth functions of the
+    bootstrap counts. For a bagged nearest neighbor, for example, it is half of the true variance. Set
+    ``min_samples_leaf`` to at least 5 if you need the epistemic part.
 
-    `predict` returns the prediction of the forest. The distributions of `predict_dist` have the corrected
-    mean. `fit_transform` returns the out-of-bag distributions without another fit. Rows that every tree has
-    drawn are predicted by another forest, which is fitted without these rows. Such rows are rare with 50
-    trees.
+    `predict` returns the prediction of the forest, and not the corrected mean of the distributions.
+    `fit_transform` returns out-of-bag distributions and needs no second fit. A row that every tree has drawn
+    is predicted by another forest that is fitted without this row. Such rows are rare with at least 50 trees.
 
-    Results do not depend on the units of y. If scikit-learn's trees would find no split or overflow, the
-    forest is fitted to y divided by a power of two near its standard deviation. With `min_impurity_decrease`
-    or `ccp_alpha`, y is never divided, because both parameters are in the units of y.
+    The results do not depend on the units of y. If the squares of y would underflow or overflow in
+    scikit-learn's trees, the forest is fitted to y divided by a power of two near its standard deviation.
+    With `min_impurity_decrease` or `ccp_alpha`, y is not divided, because both parameters are in the units of
+    y.
 
-    Cost: one fit, and the residuals around m rows, at most :math:`O(m n B)`. `fit` calibrates on
-    :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. A prediction costs a
-    look-up of the leaf in each tree. The fitted model stores the leaf of each row in each tree, O(n B); `fit`
-    stores several such tables. Weights are computed in blocks of rows.
+    Cost: one fit, and at most :math:`O(m n B)` time for the residuals around m rows. `fit` uses at most m =
+    5000 out-of-bag rows; `fit_transform` uses all rows, m = n. A prediction looks up one leaf per tree. The
+    fitted model stores the leaf of each training row in each tree, O(n B) memory; `fit` needs several times
+    this memory.
 
     References
     ----------
@@ -194,7 +198,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, Quantiles(self._shape.levels, self._unit * quantiles)
 
     def _check_rows(self, data: TrainingData) -> None:
-        """Raise for relative weights, because ranks count repetitions, and for fewer than three rows."""
+        """Raise for relative weights, whose ranks are not defined, and for fewer than three rows."""
         effective_rows(data.sample_weight, len(data))
         n = np.count_nonzero(data.repetitions)
         if n < _FEWEST_ROWS:
@@ -211,9 +215,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         forest = seeded_clone(self.estimator, forest_seed, self.random_state)
         if self.n_jobs is not None and forest.n_jobs is None:
             forest.set_params(n_jobs=self.n_jobs)
-        # The jackknife uses fourth powers, so y is divided by a unit near its standard deviation.
+        # The jackknife uses fourth powers, which would overflow without this unit.
         varies = np.ptp(data.y / 2) > 0
-        # a constant y is its own unit, so that its averages are exact
+        # A constant y is its own unit: averages of y / unit are then exact.
         self._unit = power_of_two(standard_deviation(data.y)) if varies else abs(float(data.y[0])) or 1.0
         self.estimator_ = fit_forest(forest, data.X, data.y, self._unit, data.fit_params)
         progress.done("forest")
@@ -267,7 +271,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
         self._shape, self.leaf_share_, self.spread_factor_ = shape, shape.leaf_share, shape.factor
-        # Predictions for new rows use these averages, which are computed once per leaf.
+        # Predictions for new rows use averages per leaf.
         corrected = out_of_bag.corrected_residual(self.residual_slope_)
         self._local, self._order, self._y = out_of_bag.local, out_of_bag.order, out_of_bag.y
         self._leaf_residual = self._local.average(out_of_bag.residual)
@@ -276,7 +280,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, shape.quantiles(loc, scale, leaf)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
-        """Predict rows by forests that are fitted without them, at most a tenth of all rows at a time."""
+        """Predict rows in parts of at most a tenth of all rows, each by a forest fitted without this part."""
         rng = np.random.RandomState(self._refit_seed)
         order = rng.permutation(rows)
         parts = np.array_split(order, min(len(rows), -(-10 * len(rows) // len(data))))

@@ -1,4 +1,4 @@
-"""A functional of the predictive distribution as the prediction of a regressor."""
+"""Regressor whose prediction is a functional of the predictive distribution."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ _FUNCTIONALS: dict[str, Callable[[Distribution, float, float], FloatArray]] = {
 class FunctionalRegressor(BaseUncertaintyRegressor):
     """Regressor whose prediction is a functional of the predictive distribution.
 
-    The tools of scikit-learn and SHAP explain ``predict``, so for a probabilistic regressor they explain the
-    mean. With this class, the same tools explain the uncertainty, for example which columns make the
-    intervals wide.
+    Tools such as SHAP and scikit-learn's permutation importance explain ``predict``. For a probabilistic
+    regressor, they therefore explain the mean. Around this class, the same tools explain the uncertainty: for
+    example, they show which columns make the intervals wide.
 
     Parameters
     ----------
     estimator : estimator
-        Any estimator that `predict_dist` takes; cloned. A FrozenEstimator is not refitted, and `predict` does
-        not require `fit`.
+        Any estimator that `predict_dist` accepts; cloned. A FrozenEstimator is not refitted, and `predict`
+        works without a call of `fit`.
     functional : {"std", "mean", "median", "quantile", "width", "epistemic_std"} or callable, default="std"
-        Number that `predict` returns for each row: the standard deviation, the mean, the median, the quantile
-        at `level`, the width of the central interval with `coverage`, or the standard deviation of the
-        epistemic part. A function takes a `Distribution` of n rows and returns an array of shape (n,).
+        Value that `predict` returns for each row: the standard deviation, the mean, the median, the quantile
+        at ``level``, the width of the central interval with ``coverage``, or the standard deviation of the
+        epistemic part. A callable gets a `Distribution` of n rows and returns an array of shape (n,).
     level : float, default=0.5
-        Level of the quantile, strictly between 0 and 1. Only for "quantile".
+        Level of the quantile, strictly between 0 and 1. Only used with "quantile".
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Strictly between 0 and 1. Only for "width".
+        Nominal coverage of the central interval. Strictly between 0 and 1. Only used with "width".
 
     Attributes
     ----------
@@ -63,23 +63,23 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
-    skuq.metrics.get_scorer : Scorers for the permutation importance of columns.
+    skuq.metrics.get_scorer : Scorers, for example for permutation importance.
 
     Notes
     -----
-    `predict_dist` and the scorers of skuq use the distribution of the inner estimator. The method ``score``
-    compares `predict` with ``y``, so ``permutation_importance`` needs the predictions as targets (see the
-    examples): the importance is then the decrease of R² after the permutation of a column.
+    `predict_dist` returns the distribution of the wrapped estimator, so skuq's scorers score this
+    distribution. ``score`` instead compares the functional with ``y``. For ``permutation_importance``, pass
+    ``predict(X)`` as the target, as in the example: the importance of a column is then the decrease of R² if
+    the column is permuted.
 
-    The importance of a column for the CRPS does not show which columns determine the noise, because most of
-    the CRPS depends on the location. Partial dependence replaces the values of a column. If columns are
-    correlated, it evaluates the model at points far from all rows. ``method="recursion"`` of partial
-    dependence is not available. The cost is the cost of `predict_dist`, which may be several times the cost
-    of the mean.
+    Permutation importance with the CRPS as a score does not show which columns determine the noise, because
+    the CRPS depends mostly on the location. Partial dependence replaces the values of one column: if columns
+    are correlated, the resulting rows may be far from all training rows. ``method="recursion"`` of partial
+    dependence is not available. Each prediction costs one call of `predict_dist`.
 
     Examples
     --------
-    The column 0 determines the mean, the column 1 the noise, and the column 2 nothing:
+    Column 0 determines the mean, column 1 determines the noise, and column 2 has no effect:
 
     >>> import numpy as np
     >>> from sklearn.frozen import FrozenEstimator
@@ -157,7 +157,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         return predict_dist(self._fitted(), X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the functional of the predictive distribution.
+        """Return the functional of the predictive distribution of each row.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
             check_is_fitted(self)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether `predict` works: after `fit`, or with a fitted FrozenEstimator."""
+        """Return whether `predict` works: after `fit`, or around a fitted FrozenEstimator."""
         if hasattr(self, "estimator_"):
             return True
         try:

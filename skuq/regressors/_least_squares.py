@@ -16,15 +16,15 @@ from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
 _MIN_DF = 3
-"""Least degrees of freedom with a finite predictive variance."""
+"""Smallest degrees of freedom for which the predictive variance is finite."""
 
 
 class LeastSquaresRegressor(BaseUncertaintyRegressor):
-    r"""Linear least squares with its exact prediction and confidence intervals.
+    r"""Linear least squares with exact prediction and confidence intervals.
 
-    If the mean is linear and the noise is Gaussian with one variance, the intervals are exact at every sample
-    size. Prefer `ResidualRegressor` around a linear model if the noise varies with X or is not Gaussian.
-    Prefer `BootstrapRegressor` around another model if the mean is not linear.
+    The intervals are exact for every sample size if the mean is linear and the noise is Gaussian with a
+    constant variance. Prefer `ResidualRegressor` around a linear model if the noise varies with X or is not
+    Gaussian. Prefer `BootstrapRegressor` around another model if the mean is not linear.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
-        Coefficients. If columns are collinear, the coefficients of the standardized columns have the smallest
-        norm.
+        Coefficients. If columns are collinear, the solution is the one whose coefficients of the standardized
+        columns have the smallest norm.
     intercept_ : float
         Constant term, in the units of y.
     noise_scale_ : float
@@ -43,31 +43,31 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     rank_ : int
         Number of coefficients that the data determine, including the intercept.
     df_ : float
-        Degrees of freedom: observations minus rank.
+        Degrees of freedom: number of observations minus ``rank_``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    ResidualRegressor : A mean model and a model of the spread.
+    ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
     UncertaintyRegressor : A predictive distribution for any regressor.
 
     Notes
     -----
-    Let :math:`h = x^T (X^T W X)^{-1} x`. The prediction at x is Student t with ``df_`` degrees of freedom,
-    location :math:`x^T \hat\beta` and scale :math:`\hat\sigma \sqrt{1 + h}`. Its epistemic part, the
-    distribution of the regression function, has scale :math:`\hat\sigma \sqrt{h}` [1]_. The intervals equal
-    statsmodels' ``OLS(...).get_prediction()``.
+    Let :math:`h = x^T (X^T W X)^{-1} x`. The prediction at x is a Student t distribution with ``df_`` degrees
+    of freedom, location :math:`x^T \hat\beta` and scale :math:`\hat\sigma \sqrt{1 + h}`. The epistemic part,
+    which is the distribution of the regression function, has the scale :math:`\hat\sigma \sqrt{h}` [1]_. The
+    intervals equal the intervals of ``OLS(...).get_prediction()`` in statsmodels.
 
-    ``sample_weight`` counts repetitions: a weight of 2 is two rows, and the degrees of freedom are the sum of
-    the weights minus the rank. statsmodels' ``WLS`` counts rows instead; the results agree if the weights sum
-    to the number of rows.
+    ``sample_weight`` counts repetitions: a row with weight 2 counts as two rows. The degrees of freedom are
+    the sum of the weights minus the rank. In statsmodels, ``WLS`` uses the number of rows instead of the sum
+    of the weights.
 
-    `fit_transform` is leave-one-out in closed form: a rank-one update removes each row, with all its
-    repetitions, from the fit. If columns are collinear in the training data but not at x, the interval at x
-    does not include the resulting uncertainty.
+    `fit_transform` returns leave-one-out distributions in closed form: a rank-one update removes each row,
+    with all its repetitions, from the fit. If columns are collinear in the training data but not at x, the
+    data do not determine the mean at x; the interval does not include this uncertainty.
 
-    Cost: one singular value decomposition, O(n d²); prediction O(d²) per row.
+    Cost: one singular value decomposition, O(n d²) time. A prediction takes O(d²) time per row.
 
     References
     ----------
@@ -124,14 +124,14 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
                 "columns."
             )
         residual = data.y - self._location(self._standardize(data.X))
-        self._unit = float(np.abs(residual).max()) or 1.0  # in this unit, squares neither vanish nor overflow
+        self._unit = float(np.abs(residual).max()) or 1.0  # avoids overflow and underflow of squares
         self._rss = float(weight @ np.square(residual / self._unit))
         self.noise_scale_ = self._unit * float(np.sqrt(self._rss / self.df_))
         self.coef_ = self._slope / self._X_scale
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Return leave-one-out distributions; rank-one updates remove each row from the fit."""
+        """Return leave-one-out distributions by rank-one updates, which remove each row from the fit."""
         self._fit(data, progress)
         weight = data.repetitions
         standardized = self._standardize(data.X)
@@ -183,7 +183,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         check_unmasked(X, "X")
 
     def _standardize(self, X: FloatArray) -> FloatArray:
-        """Return the centered and scaled columns; a large offset would cost precision in squares."""
+        """Return the centered and scaled columns, because squares of large offsets would lose precision."""
         standardized: FloatArray = (X - self._X_mean) / self._X_scale
         return standardized
 

@@ -20,7 +20,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.regressors._fold_groups import RelativeErrors
 
 MOST_AVERAGED = 20
-"""Largest number of folds for which "auto" may choose the mean of their models."""
+"""Largest number of folds for which "auto" may choose the mean of the folds' models."""
 
 Kind = Literal["folds", "refit"]
 
@@ -31,7 +31,7 @@ class Location:
 
     kind: Kind
     models: tuple[Any, ...]
-    columns: tuple[IntArray | None, ...]  # training rows of each model, for a precomputed kernel
+    columns: tuple[IntArray | None, ...]  # training rows of each model if X is a precomputed kernel
 
     def predict(self, X: Any) -> FloatArray:
         models = zip(self.models, self.columns, strict=True)
@@ -42,7 +42,7 @@ class Location:
 def choose_location(
     option: str, estimator: Any, errors: RelativeErrors, n_folds: int, *, partition: bool
 ) -> Kind:
-    """Return the kind of location; "auto" chooses the smaller errors if both kinds are possible."""
+    """Return the kind of location; "auto" chooses the kind with the smaller errors."""
     if isinstance(estimator, FrozenEstimator):
         return "refit"
     if option == "folds":
@@ -59,7 +59,7 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Return the models; the folds' models replace a refit that differs too much from the folds' models."""
+    """Return the location, which uses the folds' models if the refit differs too much from them."""
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")

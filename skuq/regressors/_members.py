@@ -1,4 +1,4 @@
-"""Members of an ensemble, fitted to bootstrap rows or taken from a fitted forest."""
+"""Members of an ensemble: clones fitted to bootstrap samples, or the members of a fitted ensemble."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from skuq.prediction._failures import note_fold, place_of
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
-    """Predictions of each row by each member."""
+    """Predictions for each row by each member."""
 
-    values: FloatArray  # (n, M), arbitrary if not used
-    used: BoolArray  # (n, M): True for out-of-bag members of training rows, and for all members of new rows
+    values: FloatArray  # shape (n, M); only defined where `used` is True
+    used: BoolArray  # shape (n, M); for a training row, True for its out-of-bag members, else always True
 
     @property
     def count(self) -> IntArray:
-        """Number of members that predict each row."""
+        """Number of members that predict the row, shape (n,)."""
         count: IntArray = self.used.sum(axis=1)
         return count
 
     def mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation over members; the variance has the divisor count - 1."""
+        """Return the mean and the standard deviation over members, with the divisor count - 1."""
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
@@ -65,7 +65,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone per seed to a weighted bootstrap sample, and predict the rows that were not drawn."""
+    """Fit one clone per seed to a bootstrap sample, and predict the rows that are not in this sample."""
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (
@@ -122,7 +122,7 @@ def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int 
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Return whether one fit of the estimator gives members whose predictions are available separately."""
+    """Return whether a single fit of the estimator gives several members."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)
@@ -135,7 +135,7 @@ def own_member_predictions(ensemble: Any, X: Any, n_jobs: int | None) -> FloatAr
     if isinstance(ensemble, Pipeline):
         return own_member_predictions(ensemble.steps[-1][1], ensemble[:-1].transform(X), n_jobs)
     check_is_fitted(ensemble)
-    # As in the ensemble's predict, because the members are fitted to an array without column names.
+    # The members are fitted to an array without column names.
     forest = isinstance(ensemble, ForestRegressor)
     array = validate_data(
         ensemble,

@@ -1,11 +1,10 @@
-"""Rules that choose the method for an estimator, in order of preference, with the evidence for each.
+"""Rules that choose the method for an estimator, in order of preference, with the evidence for each rule.
 
 `UncertaintyRegressor` uses the first rule that applies. The documentation shows the rules as a table.
 
-No rule depends on the number of rows, because measurements show that it is not necessary: the CRPS of
-"forest" divided by the CRPS of "residual" is 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 training rows.
-With 100 rows, recalibrated quantiles have 1.05 times the CRPS of the fitted quantiles, but the coverage of
-the fitted quantiles is too low.
+No rule depends on the number of rows, because measurements do not support such a rule. With 60, 150 and up to
+1500 training rows, the CRPS of "forest" is 0.94, 0.97 and 0.95 times the CRPS of "residual". With 100 rows,
+recalibration multiplies the CRPS of quantiles by 1.05, but without recalibration their coverage is too low.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
 FOREST_TREES = 50
-"""Least number of trees; of 50 trees, the third that is out of bag predicts a row about as well as all."""
+"""Smallest number of trees; the third of 50 trees that is out of bag predicts a row nearly as well as all."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,14 @@ class MethodRule:
     """A method, the estimators to which it applies, and the evidence for it."""
 
     method: str
-    estimators: str  # for readers
+    estimators: str  # column of the table in the documentation
     applies: Callable[[Any, bool], bool]  # called with (estimator, random_folds)
-    fits: str  # number of fits of the estimator with the default effort, for readers
-    evidence: str  # reason for preferring the method to the rules below, for readers
+    fits: str  # number of fits with the default effort; column of the table
+    evidence: str  # reason for preferring this method to the methods below; column of the table
 
 
 def is_calibrated(estimator: Any) -> bool:
-    """Return whether the distribution of an estimator is calibrated; False for a mixture of several."""
+    """Return whether the distribution of an estimator is calibrated; False for mixtures of estimators."""
     inner = inner_estimators(estimator)
     if len(inner) != 1:
         return False
@@ -53,14 +52,14 @@ def method_of(estimator: Any, *, random_folds: bool) -> str:
 
 
 def _has_distribution(estimator: Any) -> bool:
-    """Return whether the estimator has its own distribution, other than DummyRegressor's point mass."""
+    """Return whether the estimator has a distribution; the point mass of DummyRegressor does not count."""
     return supports_dist(estimator) and not any(
         isinstance(one, DummyRegressor) for one in inner_estimators(estimator)
     )
 
 
 def _is_forest(estimator: Any, random_folds: bool) -> bool:
-    """Return whether the out-of-bag rows of a forest replace the folds; False if ``cv`` is a splitter."""
+    """Return whether a forest is calibrated by its out-of-bag rows; False if ``cv`` is a splitter."""
     return random_folds and bootstraps_trees(estimator) and estimator.n_estimators >= FOREST_TREES
 
 
@@ -72,7 +71,7 @@ METHOD_RULES = (
         "``calibration``, recalibrators)",
         applies=lambda estimator, _: _has_distribution(estimator) and is_calibrated(estimator),
         fits="1",
-        evidence="exact under the assumptions of the model, or calibrated already",
+        evidence="the distribution is exact under the assumptions of the model, or is already calibrated",
     ),
     MethodRule(
         method="recalibrated",
@@ -81,24 +80,25 @@ METHOD_RULES = (
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
         evidence="without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and "
-        "the coverage of quantile-forest differs significantly from 90 % on 10 of the sets",
+        "the coverage of quantile-forest differs significantly from 90 % on 10 of the 21 data sets",
     ),
     MethodRule(
         method="recalibrated",
         estimators="with a quantile loss, or a Pipeline that ends in such an estimator",
         applies=lambda estimator, _: configured_levels(estimator) is not None,
         fits="12: 3 at each of 4 levels",
-        evidence="90 % intervals of LightGBM with 11 levels cover 78 % without and 92 % with recalibration, "
-        "which multiplies the CRPS by 0.98 and the interval score by 0.87; on ten other data sets with 100 "
-        "training rows, it multiplies the CRPS by 1.05, and intervals cover 91 % instead of 84 %",
+        evidence="recalibration increases the coverage of 90 % intervals of LightGBM with 11 levels from 78 "
+        "% to 92 %, and multiplies the CRPS by 0.98 and the interval score by 0.87; on ten other data sets "
+        "with 100 training rows, it increases the coverage from 84 % to 91 % and multiplies the CRPS by 1.05",
     ),
     MethodRule(
         method="forest",
-        estimators="forest or BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv`` is not a "
-        "splitter; a splitter may keep groups together or respect the order of time",
+        estimators="forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless ``cv`` is a "
+        "splitter, which may keep groups together or respect time order",
         applies=_is_forest,
         fits="1",
-        evidence="CRPS relative to ``residual``: 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 rows",
+        evidence="the CRPS is 0.94, 0.97 and 0.95 times the CRPS of ``residual`` with 60, 150 and up to "
+        "1500 rows",
     ),
     MethodRule(
         method="residual",
@@ -108,7 +108,7 @@ METHOD_RULES = (
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
         fits="5.8",
-        evidence="applies to every regressor",
+        evidence="the method works with every regressor",
     ),
 )
 """Rules in order of preference; the last rule applies to every regressor."""

@@ -30,17 +30,17 @@ MethodName = Literal[
 
 
 class EffortLevel(NamedTuple):
-    """Number of bootstrap members, of folds, and of folds for a loss with one fit per quantile level."""
+    """Numbers of folds and bootstrap members for one effort."""
 
     folds: int
     resamples: int
-    folds_of_levels: int
+    folds_of_levels: int  # for a quantile loss with one fit per level
 
 
 EFFORTS = {"low": EffortLevel(3, 20, 2), "standard": EffortLevel(5, 50, 2), "high": EffortLevel(10, 100, 5)}
 
 _FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
-"""Fitted levels if each level needs a fit: twelve fits, for two folds and for the final model."""
+"""Fitted levels if each level needs its own fit; the final model and two folds then need twelve fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class MethodOptions:
 
     @property
     def folds(self) -> Any:
-        """The parameter ``cv``, or the number of folds that the effort gives."""
+        """The parameter ``cv``, or the number of folds of the effort if ``cv`` is None."""
         return EFFORTS[self.effort].folds if self.cv is None else self.cv
 
     def build(
@@ -86,7 +86,7 @@ def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
 
 
 def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
-    """Return the regressor for a quantile loss, with few levels and folds if each level needs a fit."""
+    """Return the regressor for a quantile loss, with fewer levels and folds if each level needs a fit."""
     params = dict(options.params)
     levels, param = params.pop("levels", None), params.pop("quantile_param", None)
     recalibrator: Any = DefaultRecalibrator()
@@ -104,7 +104,7 @@ def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
 
 
 def _forest(options: MethodOptions) -> BaseUncertaintyRegressor:
-    # ForestDistributionRegressor has no `verbose`; the wrapped forest has its own
+    # `verbose` is a parameter of the wrapped forest.
     params = {"n_jobs": options.n_jobs, "random_state": options.random_state, **options.params}
     return ForestDistributionRegressor(options.estimator, **params)
 
@@ -127,4 +127,4 @@ METHODS: dict[str, Callable[[MethodOptions], Any]] = {
     "residual": lambda options: options.build(ResidualRegressor, effort=options.effort, cv=options.cv),
     "conformal": _conformal,
 }
-"""Function that builds the regressor of each method."""
+"""Function that builds the regressor, by method."""

@@ -46,77 +46,78 @@ from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 Folds = list[tuple[IntArray, IntArray]]
 
 _MIN_RECALIBRATION_ROWS = 50
-"""Smallest number of rows for the default recalibrator; its noise is larger than its gain with fewer."""
+"""Smallest number of rows for the default recalibrator; with fewer rows, its noise exceeds its gain."""
 
 
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
-    The best of several models differs between data sets. The pool is about as good as its best member, and
-    better if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
-    Prefer a single model if fitting or predicting must be fast. Prefer `RecalibratedRegressor` to correct a
+    The best model differs between data sets. The pool is about as accurate as its best member, and more
+    accurate if the errors of the members differ. Its cost is the sum of the costs of its members. Prefer a
+    single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to correct a
     single model.
 
     Parameters
     ----------
     estimators : list of (str, estimator) or None, default=None
-        Members by name; cloned. Each member must be an estimator that `predict_dist` takes. Wrap a plain
-        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` leaves a member out. None is
+        Names and members; cloned. Each member must be an estimator that `predict_dist` accepts; wrap a plain
+        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` excludes a member. None is
         `default_estimators`: boosting, a forest and networks, which accept strings, dates and missing values.
     weights : {"crps", "equal"} or array-like of shape (m,), default="crps"
         Weights of the m members.
 
-        - "crps": the weights that minimize the CRPS of the pool's out-of-fold forecasts.
+        - "crps": the weights that minimize the CRPS of the out-of-fold forecasts of the pool.
         - "equal": equal weights.
-        - array: non-negative weights, rescaled to sum to 1. Weights of dropped members are ignored.
+        - array: non-negative weights, which are divided by their sum. Weights of dropped members are ignored.
     combine : {"linear", "quantiles"}, default="linear"
-        Functions to average.
+        Functions that are averaged.
 
         - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`; its variance
           includes the differences between the members.
-        - "quantiles": the quantile functions, so that widths are averaged too. Prefer "quantiles" for members
-          that are calibrated or too wide and whose locations differ only by chance. Tail mass at infinity, as
-          in `~skuq.distributions.ConformalPredictive`, is excluded from the average.
+        - "quantiles": the quantile functions, so that the widths are averaged too. Prefer "quantiles" if the
+          members are calibrated or too wide, and their locations differ only by chance. Probability mass at
+          infinity, as in `~skuq.distributions.ConformalPredictive`, is not averaged.
     recalibrator : "auto", recalibrator or None, default="auto"
-        Cloned, and fitted to the pool's out-of-fold forecasts. "auto" is
+        Recalibrator that is fitted to the out-of-fold forecasts of the pool; cloned. "auto" is
         ``IsotonicRecalibrator(smooth=True)`` if the weights are estimated from at least 50 rows, or from at
-        least 50 groups of rows. Otherwise "auto" is None. The intervals of linear pools without a
-        recalibrator are somewhat too wide. Use None if you need `epistemic`.
+        least 50 groups of rows; otherwise "auto" is None. Without a recalibrator, the intervals of a linear
+        pool are somewhat too wide. Use None if you need `epistemic`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the out-of-fold forecasts. With an int k, the regressors of skuq compute their own
-        out-of-fold forecasts in `fit_transform`, and other members use ``KFold(k, shuffle=True)``. A splitter
-        gives the folds of all members and may keep groups together or respect time order. `fit` takes any
-        splitter.
+        Folds of the out-of-fold forecasts. An int k is ``KFold(k, shuffle=True)`` for most members; skuq's
+        own regressors instead compute their out-of-fold forecasts by `fit_transform`. A splitter applies to
+        all members; it may keep groups together or respect time order. `fit` accepts any splitter.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimators_ : list
-        Members that are not dropped, fitted to all rows.
+        Fitted members, without dropped members.
     named_estimators_ : Bunch
-        Fitted members by name; "drop" for dropped members.
+        Fitted members by name; the value of a dropped member is "drop".
     weights_ : ndarray of shape (m,)
-        Weights of ``estimators_``, with sum 1. Predictions skip members of weight 0.
+        Weights of ``estimators_``; their sum is 1. Members with weight 0 are not used in predictions.
     recalibrator_ : recalibrator or None
-        The fitted recalibrator.
+        The fitted recalibrator; None if no recalibrator is used.
     out_of_fold_crps_ : DataFrame
-        Out-of-fold scores, one row per member and one for the "pool" before recalibration. In each fold, the
-        weights of the pool are estimated from the rows of the other folds. A single fold uses its own rows.
-        Columns are ``"crps"``, the mean CRPS in the units of y; ``"difference"`` from the pool, positive if
-        the pool is better; and ``"standard_error"`` of the difference. A row that is tested several times
-        counts once. The attribute does not exist with given ``weights`` and without a recalibrator, because
-        these need no out-of-fold forecasts.
+        Out-of-fold scores: one row per member, and the row "pool" for the pool before recalibration. The
+        column ``"crps"`` is the mean CRPS in the units of y. The column ``"difference"`` is the CRPS of the
+        member minus the CRPS of the pool, and ``"standard_error"`` is the standard error of this difference.
+        The weights of the pool for the rows of a fold are estimated from the other folds; if there is only
+        one fold, they are estimated from its own rows. A row that is tested several times counts once. The
+        attribute does not exist if ``weights`` are given and no recalibrator is used, because no out-of-fold
+        forecasts are computed in this case.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    default_estimators : Members for any table.
+    default_estimators : Default members, for tables of any kind.
     skuq.distributions.Mixture : The distribution of a linear pool.
     sklearn.ensemble.VotingRegressor : Average of the point predictions of several models.
 
@@ -126,38 +127,41 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     .. math:: f(w) = \sum_i w_i c_i - \frac12 \sum_{ij} w_i w_j d_{ij},
 
-    with :math:`c_i` the mean CRPS of member i, and :math:`d_{ij}` the mean over rows of the integral of
-    :math:`(F_i - F_j)^2`, the squared difference of the distribution functions. The integral is
-    :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. The weights solve this
-    quadratic program exactly. The CRPS of the average of quantile functions is convex in the weights; its
-    minimum on 50 levels is found to a relative tolerance of 1e-5.
+    where :math:`c_i` is the mean CRPS of member i, and :math:`d_{ij}` is the mean over rows of the integral
+    of :math:`(F_i - F_j)^2`, the squared difference of the distribution functions. This integral is
+    :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. An exact algorithm for
+    quadratic programs finds the weights. With "quantiles", the CRPS is a convex function of the weights. It
+    is approximated on 50 levels, and its minimum is found to a relative tolerance of 1e-5.
 
-    Weights estimated on few rows are noisy and are shrunk toward equal weights :math:`e`. Let g be the
-    decrease of the CRPS from equal to optimal weights, and s its standard error. By the positive-part
-    James-Stein rule, the weights are :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. A few rows with extreme
-    scores may dominate both g and s. The factor is therefore also computed with score differences clipped at
-    the 98 % quantile of their absolute values, or at the second largest absolute value with fewer than 75
-    rows. The larger of the two factors is used.
+    If there are few rows, the optimal weights :math:`w` are noisy. They are shrunk toward equal weights
+    :math:`e` by the positive-part James-Stein rule, :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. Here g is the
+    decrease of the CRPS from equal to optimal weights, and s is the standard error of g. A few rows with
+    extreme scores may dominate both g and s. The factor is therefore computed a second time, from clipped
+    score differences, and the larger of the two factors is used. Differences are clipped at the 98 % quantile
+    of their absolute values; with fewer than 75 rows, they are clipped at the second largest absolute value.
 
-    A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_. The
-    excess is larger if the members differ more. The default recalibrator corrects this with the out-of-fold
-    forecasts that also determine the weights. On 21 data sets, 90 % intervals of the pool of
-    `default_estimators` cover 93.2 % of the test rows without and 90.3 % with this recalibrator.
+    A linear pool of calibrated forecasts is overdispersed: its intervals cover too often [2]_, [3]_, and more
+    so if the members differ more. The default recalibrator corrects the coverage. It is fitted to the same
+    out-of-fold forecasts as the weights. On 21 data sets, 90 % intervals of the pool of `default_estimators`
+    cover 93.2 % of the test rows without and 90.3 % with this recalibrator.
 
-    Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
+    Fewer than 12 rows, or fewer than 12 groups of rows, give a `SmallSampleWarning`.
 
-    ``predict_dist(X).epistemic()`` is available for linear pools without recalibrator if it is available for
-    all members of positive weight. By the law of total variance it includes the spread between the members.
+    ``predict_dist(X).epistemic()`` is available for a linear pool without a recalibrator if each member with
+    a positive weight has an epistemic part. By the law of total variance, the epistemic variance of the pool
+    includes the variance between the members.
 
-    `fit_transform` returns for each row the pool of the members' out-of-fold forecasts. Weights and
-    recalibrator come from the other folds. `fit_transform` needs a ``cv`` that tests every row once.
+    `fit_transform` returns the pool of the members' out-of-fold forecasts of each row. The weights and the
+    recalibrator for the rows of a fold are fitted to the other folds. Each row must be in exactly one test
+    fold of ``cv``.
 
-    Cost with an int for ``cv``: one `fit_transform` of each skuq regressor, and ``cv + 1`` fits of each other
-    member. The `fit_transform` of bootstrap and forest regressors needs no second fit. For a forest with
-    large leaves, the time of `fit_transform` grows with the square of the number of rows, see
-    `ForestDistributionRegressor`. With given weights and without a recalibrator, the cost is one fit per
-    member. Memory for the weights of n rows and m members is :math:`O(n m^2)` with "linear" and
-    :math:`O(50 n m)` with "quantiles". Weights are computed once per fold and once for all rows.
+    Cost if ``cv`` is an int: one `fit_transform` of each skuq regressor, and ``cv + 1`` fits of each other
+    member. Bootstrap and forest regressors need only one fit for `fit_transform`. For a forest with large
+    leaves, the time of `fit_transform` is proportional to the square of the number of rows, see
+    `ForestDistributionRegressor`. If weights are given and no recalibrator is used, the cost is one fit per
+    member. The computation of the weights from n rows and m members needs :math:`O(n m^2)` memory with
+    "linear" and :math:`O(50 n m)` memory with "quantiles". Weights are computed once for each fold and once
+    for all rows.
 
     References
     ----------
@@ -210,7 +214,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ---------------------------------------------------------------------------- parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; `deep` adds the members by name and their parameters.
+        """Return the parameters, with the members by name if `deep`.
 
         Parameters
         ----------
@@ -220,18 +224,19 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Returns
         -------
         params : dict
-            Values by name.
+            Parameter values by name.
         """
         params: dict[str, Any] = self._get_params("estimators", deep=deep)
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, members by name, and parameters of members as ``name__parameter``.
+        """Set parameters, members and parameters of members.
 
         Parameters
         ----------
         **params : dict
-            Values by name; a member set to "drop" is left out.
+            Values by name. The name of a member sets this member; the value "drop" excludes it.
+            ``name__parameter`` sets a parameter of a member.
 
         Returns
         -------
@@ -245,11 +250,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return named_members(self._pairs(), self._validate_names)
 
     def _pairs(self) -> Any:
-        """Return the names and members; None means the default members."""
+        """Return the names and members, or the default members if the parameter is None."""
         return default_estimators() if self.estimators is None else self.estimators
 
     def _given_weights(self) -> FloatArray | None:
-        """Return the checked weights of the members that are not dropped, or None to estimate them."""
+        """Return the given weights of the members that are not dropped; None if weights are estimated."""
         if isinstance(self.weights, str):
             check_option(self.weights, "weights", ("crps", "equal"))
             m = len(self._members())
@@ -280,7 +285,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return IsotonicRecalibrator(smooth=True) if estimated else None
 
     def _fit_recalibrator(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-        """Return the fitted recalibrator; None if there is none or if "auto" has too few rows."""
+        """Return the fitted recalibrator; None if there is none, or if there are too few rows for "auto"."""
         recalibrator = self._recalibrator()
         is_auto = isinstance(self.recalibrator, str)
         if recalibrator is None or (is_auto and data.independent_rows(rows) < _MIN_RECALIBRATION_ROWS):
@@ -291,7 +296,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Check the arguments of ``fit``; ``params`` holds the fit parameters of each member by name."""
+        """Check the arguments of ``fit``; each member has its own fit parameters in ``params``."""
         members = self._members()
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
@@ -317,7 +322,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         else:
             self._fit_members(None, member_seeds, data, progress)
             self.weights_, self.recalibrator_ = given, None
-            if hasattr(self, "out_of_fold_crps_"):  # from an earlier fit
+            if hasattr(self, "out_of_fold_crps_"):  # set by an earlier fit
                 del self.out_of_fold_crps_
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
@@ -325,7 +330,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         fold_seed, member_seeds = self._seeds()
         folds = self._folds(data, fold_seed)
         rows = np.concatenate([test for _, test in folds])
-        order = row_order(rows, len(data))  # raises unless each row is tested once
+        order = row_order(rows, len(data))  # raises unless each row is in one test fold
         masks = fold_masks([test for _, test in folds], at_least=2)
         pool, fold_weights = self._learn(folds, member_seeds, data, progress)
         parts = []
@@ -341,8 +346,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         if self.estimators is None and not has_networks():
             warn_user(
                 "The default `estimators` have no networks, because torch or skorch is not installed. On "
-                "many tables a pool of trees alone is less accurate. Install skuq[torch], or pass "
-                "default_estimators() to avoid this warning.",
+                "many data sets, a pool without networks is less accurate. Install skuq[torch], or pass "
+                "estimators=default_estimators() to avoid this warning.",
                 UserWarning,
             )
 
@@ -356,7 +361,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members; return the out-of-fold forecasts of each member, or None without folds."""
+        """Fit all members; return the out-of-fold forecasts of each member, or None if there are no folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -378,7 +383,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _learn(
         self, folds: Folds, seeds: list[int], data: TrainingData, progress: Progress
     ) -> tuple[Pool, list[FloatArray]]:
-        """Fit members, weights and recalibrator; return the pool and the weights for each fold."""
+        """Fit members, weights and recalibrator; return the pool and the weights of each fold."""
         tests = [test for _, test in folds]
         rows = np.concatenate(tests)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
@@ -392,7 +397,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             self.weights_, fold_weights = given, [given] * len(masks)
         else:
             self.weights_ = pool.weights(everything)
-            # a single fold uses its own rows
+            # the only fold has no other rows
             masks_of_others = [mask if mask.any() else everything for mask in other_rows_masks(tests)]
             fold_weights = [pool.weights(mask) for mask in masks_of_others]
         first = np.sort(np.unique(rows, return_index=True)[1])  # one forecast per row
@@ -425,7 +430,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other parameters to the members' ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, other metadata to the members' ``fit``.
 
         Returns
         -------
@@ -435,14 +440,14 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self._pairs() if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all members have it, because members get X unchanged."""
+        """Return the tags; an input tag is set if all members have it."""
         tags = super().__sklearn_tags__()
-        if self.estimators is None:  # without the import of torch
+        if self.estimators is None:  # this branch avoids the import of torch
             tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
             return tags
         try:
             members = [get_tags(one) for _, one in self.estimators if not is_dropped(one)]
-        except Exception:  # estimators of other packages may lack tags; invalid members raise in fit
+        except Exception:  # a member may have no tags; `fit` checks members
             return tags
         tags.input_tags.allow_nan = all(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = all(one.input_tags.sparse for one in members)

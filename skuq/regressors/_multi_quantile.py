@@ -28,45 +28,46 @@ from skuq.prediction._rules.quantile_estimators import (
 )
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Levels that include the bounds of the default interval, which is therefore not extrapolated."""
+"""The levels contain the bounds of the default interval, so that these bounds are not extrapolated."""
 
 
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
     """Predictive distribution from quantile regression at several levels.
 
-    Width, skewness and tails may change with x, without an assumed shape. Prefer `ResidualRegressor` with few
-    rows, since only a few of the rows lie beyond the outer levels. Prefer `ResidualRegressor` also if far
-    tails or a density matter.
+    The width, the skewness and the tails of the distribution may change with x; no shape is assumed. Prefer
+    `ResidualRegressor` if there are few rows, because only a few rows lie beyond the outer levels. Also
+    prefer `ResidualRegressor` if you need far tails or a density.
 
     Parameters
     ----------
     estimator : estimator
-        Regressor with a quantile loss, or a Pipeline that ends in one. The regressor is cloned, and `fit`
-        sets its loss and its level. Known regressors are scikit-learn's QuantileRegressor,
-        GradientBoostingRegressor and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and
-        quantile-forest. Other regressors need a parameter named ``quantile``, or `quantile_param`. The loss
-        is not found inside containers other than a Pipeline.
+        Regressor with a quantile loss, or a Pipeline that ends in such a regressor; cloned. `fit` sets the
+        loss and the level of these regressors: scikit-learn's QuantileRegressor, GradientBoostingRegressor
+        and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. For other
+        regressors, `fit` sets the parameter ``quantile`` or `quantile_param`. Containers other than a
+        Pipeline are not supported.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
-        At least two increasing levels in (0, 1). Tails beyond the outermost levels are extrapolated.
+        At least two increasing levels in (0, 1). The tails beyond the outer levels are extrapolated.
     quantile_param : str or None, default=None
-        Name of the estimator's parameter for the level, as in ``set_params``; ``<step>__<name>`` inside a
-        Pipeline. The estimator's loss must then be set already. With None, `fit` sets the loss and the level
-        of known regressors.
+        Name of the estimator's parameter for the level, as in ``set_params``: ``<step>__<name>`` for a step
+        of a Pipeline. `fit` then sets only the level, so you must set the loss. With None, `fit` sets the
+        loss and the level of the regressors above.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of `fit_transform`.
+        Folds of `fit_transform`. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a level or a fold. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimators_ : list
-        One fitted clone per level, or a single one if one fit predicts all levels (CatBoost, XGBoost,
-        quantile-forest).
+        One fitted clone per level. A regressor that predicts all levels by one fit has a single clone
+        (CatBoost, XGBoost, quantile-forest).
     levels_ : ndarray of shape (k,)
         The levels.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -74,27 +75,27 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    ResidualRegressor : A mean model and a model of the spread.
+    ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
     UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
     -----
     Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
     increases the pinball loss [1]_. The distribution function is linear between the levels and has
-    exponential tails beyond them; see `Quantiles`. The point prediction is the mean of this distribution. The
-    level set in ``estimator`` is ignored.
+    exponential tails beyond them; see `Quantiles`. `predict` returns the mean of this distribution. A level
+    that is set in ``estimator`` is ignored.
 
     Put containers other than a Pipeline around this class. Use
-    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, since a decreasing transformation
-    exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``, since
-    a search inside would use the same score at every level.
+    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, because a decreasing ``func``
+    exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``,
+    because a search inside this class would use the same score for all levels.
 
-    On new rows the outer quantiles are too close to the median, since the model overfits the training rows:
-    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits fewer levels and
-    recalibrates them by `QuantileShiftRecalibrator`, which also fits the tails.
-    ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` uses any recalibrator.
+    On new rows, the outer quantiles are too close to the median, because the model overfits the training
+    rows. For example, 90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits
+    fewer levels and recalibrates them by `QuantileShiftRecalibrator`, which also fits the tails. To use
+    another recalibrator, use ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)``.
 
-    Cost: one fit per level, or a single fit if one fit predicts all levels.
+    Cost: one fit per level, or one fit if a single fit predicts all levels.
 
     References
     ----------
@@ -171,7 +172,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     def _check_levels(self) -> FloatArray:
         levels = np.atleast_1d(check_open_unit(self.levels, "levels"))
         if levels.size < 2:
-            raise ValueError(f"`levels` must hold at least two levels, got {levels.size}.")
+            raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
         return check_increasing(levels, "levels")
 
     def _find_loss(self, estimator: Any) -> tuple[str, QuantileLoss]:
@@ -179,16 +180,16 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         if found is None:
             name = type(last_step(estimator)).__name__
             raise ValueError(
-                f"`estimator` must have a quantile loss, but skuq knows no quantile loss of {name}. Use a "
-                "regressor such as HistGradientBoostingRegressor(). If the estimator has a parameter for the "
-                "quantile level, pass the name of this parameter as `quantile_param`. For other estimators, "
-                "use ResidualRegressor."
+                f"`estimator` must have a quantile loss that skuq can set, but {name} has none. Use another "
+                "regressor, such as HistGradientBoostingRegressor(). If the estimator has a parameter for "
+                "the quantile level, pass the name of this parameter as `quantile_param`. Otherwise use "
+                "ResidualRegressor."
             )
         prefix, loss = found
         if self.quantile_param is not None and self.quantile_param not in estimator.get_params():
             raise ValueError(
                 f"`quantile_param` must be a parameter of {type(estimator).__name__}, got "
-                f"{self.quantile_param!r}; it has {sorted(estimator.get_params())}."
+                f"{self.quantile_param!r}. The parameters are {sorted(estimator.get_params())}."
             )
         return prefix, loss
 
@@ -206,7 +207,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
 
 def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
-    """Return whether the estimator has a quantile loss that needs one fit per level."""
+    """Return whether the estimator has a quantile loss and needs one fit per level."""
     found = find_quantile_loss(estimator, quantile_param)
     return found is not None and found[1].many is None
 

@@ -27,40 +27,41 @@ from skuq.regressors._fold_groups import Folds
 
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
-    """Probabilistic regressor, recalibrated on its own out-of-fold predictions.
+    """Probabilistic regressor that is recalibrated on its own out-of-fold predictions.
 
-    The class corrects the intervals of an overconfident or underconfident model, and uses all rows for
-    training. Prefer ``make_pipeline(regressor, recalibrator)`` for a skuq regressor whose `fit_transform`
-    costs less than fits on folds.
+    The class corrects the intervals of an overconfident or underconfident model, and all rows are used for
+    training. Prefer ``make_pipeline(regressor, recalibrator)`` for skuq regressors whose `fit_transform` is
+    cheaper than fits on folds.
 
     Parameters
     ----------
     estimator : estimator
-        Any estimator that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`. A
-        FrozenEstimator is not refitted. Give `fit` rows that the frozen model was not trained on; only the
-        recalibrator is fitted to these rows.
+        Any estimator that `predict_dist` accepts; cloned. Wrap a plain regressor in `UncertaintyRegressor`. A
+        FrozenEstimator is not refitted: `fit` only fits the recalibrator. In this case, pass `fit` rows that
+        the frozen model was not trained on.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
+        Cloned. None is `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for quantile models.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds that give the calibration pairs of a distribution and a target. Any splitter is valid, including
-        time-ordered or repeated splitters. An int k is ``KFold(k, shuffle=True)``. A row that is tested
-        several times gives several dependent pairs: the guarantee of `ConformalRecalibrator` then does not
-        hold exactly.
+        Folds for the calibration. Each test row of a fold gives one pair of a distribution and a target. Any
+        splitter is valid, including time-ordered and repeated splitters. An int k is
+        ``KFold(k, shuffle=True)``. If a row is tested several times, its pairs are dependent, and the
+        guarantee of `ConformalRecalibrator` does not hold exactly.
     ensemble : bool, default=False
-        False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the model
-        of each fold, calibrates this model on the test rows of the fold, and predicts the mixture of all
-        models.
+        With False, one model is fitted to all rows, and one recalibrator is fitted to the pairs of all folds.
+        With True, each fold has its own model and its own recalibrator, which is fitted to the test rows of
+        the fold; the prediction is the mixture of the recalibrated models.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimators_ : list
-        The fitted models: one, or one per fold with ``ensemble=True``.
+        The fitted models: one model, or one model per fold with ``ensemble=True``.
     recalibrators_ : list
         The fitted recalibrator of each model.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -69,19 +70,19 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
-    StdScalingRecalibrator : One factor for every standard deviation.
-    QuantileShiftRecalibrator : A shift for the quantile of each level.
+    StdScalingRecalibrator : One factor for all standard deviations.
+    QuantileShiftRecalibrator : One shift for the quantiles of each level.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Notes
     -----
-    `predict` returns the model's own point prediction plus the recalibrator's change of the mean, which is
-    exactly 0 with `StdScalingRecalibrator`.
+    `predict` returns the point prediction of the model plus the change of the mean by the recalibrator.
+    `StdScalingRecalibrator` does not change the mean.
 
     `fit_transform` returns the out-of-fold distribution of each row, recalibrated by the pairs of the other
-    folds. `fit_transform` needs a ``cv`` that tests every row once.
+    folds. ``cv`` must test every row exactly once.
 
-    Cost: one fit per fold, and one fit to all rows unless ``ensemble=True``.
+    Cost: one fit per fold, and one more fit to all rows unless ``ensemble=True``.
 
     Examples
     --------
@@ -151,7 +152,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return rows, concat(parts)
 
     def _learn(self, data: TrainingData, progress: Progress, *, all_folds: bool = False) -> CrossFit:
-        """Fit models and recalibrators; return the models' out-of-fold predictions."""
+        """Fit models and recalibrators, and return the out-of-fold predictions of the models."""
         self._check_estimator()
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
@@ -174,14 +175,14 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
 
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
-        """Fit one model to all rows; return whether the recalibrator of the folds is valid for this model."""
+        """Fit one model to all rows, and return whether the recalibrator of the folds is valid for it."""
         rows, dist = folds.tested()
         with few_rows_reported():
             self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # for example, folds in time order
+        if not folds.is_partition(len(data)):  # for example with folds in time order
             warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
             return True
         warn_of_mismatch(
@@ -190,7 +191,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds for calibration, and the additional folds that only `fit_transform` needs."""
+        """Return the folds for the calibration, and additional folds that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
@@ -276,5 +277,5 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the point predictions plus the recalibrator's change of the mean."""
+    """Return the point predictions plus the change of the mean by the recalibrator."""
     return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))

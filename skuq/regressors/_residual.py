@@ -1,4 +1,4 @@
-"""Regression of the mean, of the scale of the errors and of the shape of their distribution."""
+"""Mean model, scale model and a distribution of the standardized residuals."""
 
 from __future__ import annotations
 
@@ -48,75 +48,77 @@ from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
-"""Number of folds where ``cv`` is None."""
+"""Number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""Largest number of folds of the conditional shape; each has one or several folds of the mean model."""
+"""Largest number of folds of the conditional shape; each of them contains whole folds of the mean model."""
 
 
 class OutOfFold(NamedTuple):
-    """Predictions for each row by models that are not trained on it."""
+    """Predictions for each row by models that are not trained on this row."""
 
     loc: FloatArray
     scale: FloatArray
     shares: FloatArray | None
-    """Probabilities of the conditional shape, shape (n, k); None if the shape is common to all rows."""
+    """Probabilities of the conditional shape, shape (n, k); None if all rows have the common shape."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""Mean model, scale model and a distribution of the standardized residuals.
 
-    The class estimates the distribution of a regressor's errors at each x from residuals on held-out rows. A
-    second model predicts the size of the errors. The distribution of the standardized errors may be skewed or
-    heavy-tailed. It changes with x if this improves the out-of-fold score. Prefer `BootstrapRegressor` to
-    separate epistemic uncertainty from noise.
+    The class estimates, for each x, the distribution of the errors of any regressor. The errors are measured
+    on held-out rows. A second model, the scale model, predicts the size of the errors. The standardized
+    errors may have a skewed or heavy-tailed distribution; this distribution depends on x if the out-of-fold
+    score is then better. Prefer `BootstrapRegressor` if you need to separate epistemic uncertainty from
+    noise.
 
     Parameters
     ----------
     estimator : estimator
-        The mean model; cloned. A FrozenEstimator is not refitted; only its errors are modeled.
+        The mean model; cloned. A FrozenEstimator is not refitted; `fit` then only models its errors.
     scale_estimator : estimator or None, default=None
-        The model of the size of errors; cloned and fitted to X and the logarithms of absolute residuals. A
-        single error is a noisy measurement of the scale, so this model needs more smoothing than a mean
-        model, such as leaves of 50 rows. None combines a linear model and a small gradient boosting with the
-        weights of the least squared error out of fold. Their features are the columns of X, with categories
-        as integers, and the point prediction. If X is sparse, text or images, the point prediction is the
-        only feature.
+        The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
+        residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
+        model, for example leaves of 50 rows. None is a weighted mean of a linear model and a small gradient
+        boosting; the weights minimize the squared out-of-fold error. Their features are the columns of X,
+        with integers for categories, and the point prediction. If X is sparse, text or images, the point
+        prediction is the only feature.
     effort : {"low", "standard", "high"}, default="standard"
-        Amount of computation: 3, 5 or 10 folds where ``cv`` is None.
+        Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
     location : {"auto", "folds", "refit"}, default="auto"
-        Model of the location.
+        Model that gives the location of the distributions.
 
-        - "folds": the mean of the folds' models. The errors of these models are known, and the mean is more
-          accurate than a single model. ``cv`` must test every row once. A prediction costs one call per fold.
-        - "refit": one model, fitted to all rows. Its predictions may differ from the folds' models far more
-          than the folds' models differ from each other, for example after early stopping. The mean of the
-          folds' models then replaces the refit, with a FoldMismatchWarning. If the test rows of ``cv`` are
-          not a partition, as in time order, the refit is kept and only the warning is issued.
-        - "auto": the location with the smaller mean absolute error if ``cv`` tests every row once in 3 to 20
-          folds. The errors are estimated from models that are fitted without two folds. Otherwise, and for a
-          FrozenEstimator, "auto" is "refit".
+        - "folds": the mean of the predictions of the folds' models. The mean is more accurate than a single
+          model. ``cv`` must test every row exactly once. A prediction costs one call per fold.
+        - "refit": one model, fitted to all rows. In some cases, for example after early stopping, this model
+          differs from the folds' models far more than the folds' models differ from each other. Its errors
+          are then unknown, so the mean of the folds' models replaces it, and a FoldMismatchWarning is issued.
+          If the test rows of ``cv`` are not a partition, as in time order, the refit is kept and only the
+          warning is issued.
+        - "auto": "folds" or "refit", whichever has the smaller estimated mean absolute error (step 3 of the
+          Notes). If ``cv`` does not test every row exactly once in 3 to 20 folds, or if the estimator is
+          frozen, "auto" is "refit".
     shape : {"auto", "conditional", "empirical", "normal"}, default="auto"
-        Shape of the standardized errors.
+        Shape of the distribution of the standardized errors.
 
-        - "empirical": the shape of all standardized residuals, common to all rows.
-        - "conditional": a shape that depends on x, by trees on the probability levels of the residuals.
-        - "auto": "conditional" if it is better out of fold by more than chance, otherwise "empirical".
-        - "normal": the Gaussian shape. With an estimated scale, it is a Student t distribution for new rows.
+        - "empirical": the shape of all standardized residuals. All rows have this common shape.
+        - "conditional": a shape that depends on x, estimated by trees.
+        - "auto": "conditional" if its out-of-fold score is better by more than chance, otherwise "empirical".
+        - "normal": the normal shape. New rows get a Student t distribution, because the scale is estimated.
     shrink : bool, default=True
-        Whether the predicted differences in scale are shrunk by the part that fails to generalize to held-out
-        rows. Shrinkage gives the best scores of the whole distribution. False uses the predicted scale
-        without shrinkage. Coverage then differs less between rows with little and with much noise, and widths
-        vary more by chance. Use False with an accurate but rough ``scale_estimator`` if
-        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows. Do not use False with a fully
-        grown tree.
+        Whether the predicted scales are shrunk toward a constant, according to their skill on held-out rows.
+        Shrinkage gives the best scores of the whole distribution. Without shrinkage, the coverage differs
+        less between rows with little noise and rows with much noise, but the widths vary more by chance. Use
+        False if ``ConformalRegressor(..., "normalized")`` or a recalibrator follows and the
+        ``scale_estimator`` is accurate but not smooth. Do not use False with a fully grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds for the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the number
-        of folds from ``effort``.
+        Folds for the residuals. Any splitter is valid. An int k is ``KFold(k, shuffle=True)``; with None,
+        ``effort`` gives the number of folds.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
@@ -124,92 +126,91 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     ----------
     estimators_ : list of estimators
         The mean models: one per fold, or one model fitted to all rows. A scikit-learn estimator with absolute
-        tolerances or step sizes is wrapped in a `TransformedTargetRegressor` that divides y by a power of
-        two, so that results do not depend on the units of y.
+        tolerances or step sizes is wrapped in a `TransformedTargetRegressor`, which divides y by a power of
+        two. The results then do not depend on the units of y.
     location_ : {"folds", "refit"}
-        Location in use.
+        The model that gives the location.
     scale_factor_ : float
-        Size of the errors of the location relative to the out-of-fold errors; at most 1. It is 1 unless the
-        folds are a partition of the rows.
+        Size of the errors of the location relative to the out-of-fold errors, at most 1. If the folds are not
+        a partition of the rows, the factor is 1.
     scale_model_ : object
-        Fitted scale model. Its ``slope`` in [0, 1] is the share of the predicted differences between rows
-        that generalizes to held-out rows. A slope of 0 means one scale for all rows. The slope is 1 with
-        ``shrink=False``.
+        Fitted scale model. Its ``slope`` in [0, 1] multiplies the predicted differences between rows (see
+        ``shrink``). With a slope of 0, all rows have the same scale. With ``shrink=False``, the slope is 1.
     df_ : float
-        Degrees of freedom of the Student t family that fits the standardized residuals best. The search is
-        limited to families whose standard deviation n rows can estimate. Infinite with ``shape="normal"``.
+        Degrees of freedom of the Student t distribution that fits the standardized residuals best. The search
+        excludes distributions whose standard deviation cannot be estimated from n rows. Infinite with
+        ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
-        Map from the fitted Student t family to the distribution of the standardized residuals.
+        Map from the fitted Student t distribution to the distribution of the standardized residuals.
     conditional_shape_ : object or None
-        Fitted dependence of the shape on x; None if the shape is common to all rows.
+        Fitted dependence of the shape on x; None if all rows have the common shape.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     UncertaintyRegressor : Chooses the method by the regressor.
-    RecalibratedRegressor : Calibrate a model that gives a distribution already.
+    RecalibratedRegressor : Calibration of a model that already has a distribution.
 
     Notes
     -----
-    1. Each row's residual comes from a mean model that is not trained on it.
-    2. The scale model is trained on :math:`\log |r|`. Any regressor then gives a positive scale, one extreme
-       residual has little influence, and the result does not depend on the units of y [1]_. The default scale
-       model is fitted twice. Each fit uses half of the folds and predicts the other half; new rows get the
-       mean of both. A ``scale_estimator`` is fitted to all folds but one, and to all. Predictions are shrunk
-       toward a constant by the part that fails to generalize to held-out rows. The scale of a new row stays
-       within the range of the training residuals.
-    3. The out-of-fold errors come from one model without one fold. The mean of the folds' models has smaller
-       errors than a single model. A model fitted to all rows has smaller errors, too. Models fitted without
-       two folds, for three pairs of folds, estimate both gains. The difference of two such models on a row
-       that both leave out shows the gain by averaging. The comparison of their errors with the errors of
-       models without one fold shows the gain by more rows. The gain by more rows is modeled as a power of the
-       number of rows and shrunk for chance. The scale for new rows is multiplied by the factor of the
-       location in use.
-    4. The standardized residuals :math:`z = r / s(x)` use out-of-fold predictions of both models. A Student t
-       distribution centered at 0 is fitted to these residuals. `IsotonicRecalibrator` fits the differences
-       from this distribution, such as skewness. The result has a density, tails beyond the largest residual
-       and exact moments, at O(n) memory.
-    5. Scale and shape are estimated from n residuals. A new error, in units of the estimated scale, has a
-       Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows
-       are averages of the quantiles from step 4 and of this distribution, with weights n and 20. The
+    1. The residual of each row comes from a mean model that is not trained on this row.
+    2. The scale model is trained on :math:`\log |r|`. For this reason, any regressor gives a positive scale,
+       one extreme residual has little influence, and the result does not depend on the units of y [1]_. The
+       default scale model is fitted twice: each fit uses half of the folds and predicts the other half. New
+       rows get the mean of both fits. A ``scale_estimator`` is fitted once without each fold and once to all
+       rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
+       scale of a new row is limited to the range of the training residuals.
+    3. An out-of-fold error is the error of one model that is fitted without one fold. The mean of the folds'
+       models has smaller errors, because it is an average. A model fitted to all rows has smaller errors,
+       because it has more training rows. To estimate both effects, models are fitted without two folds, for
+       three pairs of folds. The effect of the average is estimated from the differences of two such models
+       on rows that both leave out. The effect of more rows is estimated by a comparison with the models
+       fitted without one fold; it is modeled as a power of the number of rows, and shrunk according to its
+       standard error. The scale of new rows is multiplied by the factor for the location in use.
+    4. The standardized residuals :math:`z = r / s(x)` are computed from out-of-fold predictions of both
+       models. A Student t distribution with mean 0 is fitted to these residuals. `IsotonicRecalibrator` then
+       corrects the differences from this distribution, such as skewness. The resulting distribution has a
+       density, tails beyond the largest residual and exact moments; it needs O(n) memory.
+    5. The scale and the shape are estimated from n residuals, so the error of a new row, divided by its
+       estimated scale, has a wider distribution than the residuals. For normal errors, it is a Student t
+       distribution with n - 3 degrees of freedom. The quantiles of new rows are averages of the quantiles
+       from step 4, with weight n, and of the quantiles of this Student t distribution, with weight 20. The
        logarithm of the factor from step 3 is multiplied by n / (n + 20). With ``groups``, n is the number of
-       groups. Fewer than 12 rows or groups give a `SmallSampleWarning`.
+       groups. If n is less than 12, a `SmallSampleWarning` is issued.
 
-    A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
-    row's neighbors, because the mean models of the neighbors are trained on the row's own error. Around fully
-    grown trees in one dimension, 90 % intervals would cover about 73 %. The default model averages over many
-    rows.
+    Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. For a
+    row, it would predict the residuals of the neighboring rows. These residuals depend on the target of the
+    row, because the mean models of the neighboring rows are trained on it. Around fully grown trees in one
+    dimension, 90 % intervals would cover about 73 %. The default model averages over many rows, which avoids
+    this problem.
 
-    A conditional shape is a distribution of the levels u of the residuals under the common shape. Randomized
-    trees [2]_ of the columns of X, the location and the scale estimate :math:`P(u \le t \mid x)` at 15
-    thresholds t. Half of the trees have small leaves, half have large ones. Both estimates and
-    :math:`P(u \le t) = t` are mixed with the weights that minimize the squared error out of fold. "auto" uses
-    the conditional shape if the covariance of estimates and targets is at least 2.33 standard errors. The
-    result is a `Quantiles` with 27 levels from 0.0025 to 0.9975. With fewer than 40 rows all rows have the
-    common shape.
+    A conditional shape is the distribution, given x, of the levels u that the residuals have under the common
+    shape. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t from the columns of X,
+    the location and the scale. Half of the trees have small leaves, and half have large leaves. The result is
+    a weighted mean of both estimates and of :math:`P(u \le t) = t`; the weights minimize the squared
+    out-of-fold error. "auto" uses the conditional shape if the covariance of estimates and targets is at
+    least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels from 0.0025 to
+    0.9975. With fewer than 40 rows, all rows have the common shape.
 
-    "auto" improves the score most if the shape of the errors differs between rows. An example is medical
-    charges: most predictions are nearly exact, and a few charges lie far above the prediction.
+    `predict` returns the location. With a conditional shape, the mean of the distribution differs from the
+    location, because the shape corrects the bias of the location.
 
-    `predict` returns the location. The mean of a distribution with a conditional shape differs from the
-    location, since the shape corrects the bias of the location.
-
-    The common shape does not hold if many targets share one value, such as rainfall amounts that are 0 on
-    most days. The shape then changes with x. For random forests on such data prefer
+    The common shape is not valid if many targets have the same value, such as rainfall amounts that are 0 on
+    most days. The shape then depends on x. For random forests on such data, prefer
     `ForestDistributionRegressor`.
 
-    `fit_transform` returns distributions with the out-of-fold location and scale, and a conditional shape
-    from trees that are not trained on the row. The common shape comes from all rows. `fit_transform` needs a
-    ``cv`` that tests every row once.
+    `fit_transform` returns distributions with the out-of-fold location and scale. Their conditional shape
+    comes from trees that are not trained on the row, and their common shape comes from all rows. ``cv`` must
+    test every row exactly once.
 
-    Cost in fits of the mean model, each counted by its share of the rows: 3.0 with "low", 5.8 with
-    "standard", 11.4 with "high", and one more if the location is a refit. The default scale model is fitted
-    once; a ``scale_estimator`` is fitted once per fold and once more. A prediction costs one call per fold,
-    or one call with a refit.
+    Cost, in fits of the mean model to all rows: 3.0 with "low", 5.8 with "standard" and 11.4 with "high",
+    plus one fit if the location is a refit. The default scale model is fitted twice, and a
+    ``scale_estimator`` is fitted once per fold and once to all rows. A prediction costs one call per fold, or
+    one call with a refit.
 
-    Weights count as repetitions in both models. The exception is the boosting in the default scale model: its
-    leaves have at least 20 rows, regardless of weights.
+    Weights count as repetitions in all models, with one exception: the gradient boosting in the default scale
+    model has at least 20 rows per leaf, regardless of their weights.
 
     References
     ----------
@@ -264,8 +265,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         if not is_partition([rows], len(data)):
             raise ValueError(
                 "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
-                "such as KFold or GroupKFold; for time-ordered or repeated splits use RecalibratedRegressor, "
-                "which takes any splitter."
+                "such as KFold or GroupKFold. For time-ordered or repeated splits use RecalibratedRegressor, "
+                "which accepts any splitter."
             )
         return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
 
@@ -286,7 +287,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         partition = is_partition([test for _, test in folds], len(data))
-        # raises for an impossible location before any model is fitted
+        # fails early, before any model is fitted, if the location is not possible
         choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)
         mean_fit = cross_fit(
             estimator,
@@ -299,12 +300,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
-        # a splitter may test a row in several folds or in none: a residual belongs to one row and one fold
+        # A splitter may test a row in several folds or in no fold. A pair is a row and a fold that tests it.
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
         shape_folds = groups_among(groups_of_pairs(folds, len(data), N_SHAPE_FOLDS), tested, len(pairs))
-        # from here on, only pairs that the folds of the scale model test
+        # all later steps use only the pairs with an out-of-fold scale
         rows, loc, pairs = rows[tested], loc[tested], pairs.take(tested)
 
         self._fit_location(estimator, data, folds, mean_fit, rows, scale, progress, partition=partition)
@@ -331,7 +332,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         partition: bool,
     ) -> None:
-        """Choose and fit the location, and the size of its errors relative to the out-of-fold errors."""
+        """Choose and fit the location; estimate the size of its errors relative to the out-of-fold errors."""
         relative = standardized = NO_GAIN
         if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
@@ -340,7 +341,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 estimator, data, folds, mean_fit, scale_by_row, progress
             )
         kind = choose_location(self.location, estimator, relative, len(folds), partition=partition)
-        warn = self.location == "refit"  # "auto" replaces a differing refit without a warning
+        warn = self.location == "refit"  # "auto" needs no warning
         self._location = fit_location(kind, estimator, data, mean_fit, progress, warn=warn)
         self.estimators_, self.location_ = list(self._location.models), self._location.kind
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
@@ -354,9 +355,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the errors of both locations relative to the out-of-fold errors, raw and standardized."""
+        """Return the relative errors of both locations: of raw errors and of standardized errors."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
-        if self.scale_model_.unit == 0:  # the model is exact
+        if self.scale_model_.unit == 0:  # all residuals are 0
             return NO_GAIN, NO_GAIN
         groups = fit_fold_groups(
             estimator,
@@ -383,10 +384,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to residuals; return the pairs with an out-of-fold scale, and these scales."""
+        """Fit the scale model to residuals; return the pairs with an out-of-fold scale, and their scales."""
 
         def scale_folds(is_default: bool) -> Any:
-            # half of the rows are enough for the default model; other models get all folds but one
+            # the default model needs only half of the rows; other models are fitted to all folds but one
             any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
             return groups_of_pairs(folds, n, 2 if is_default else len(folds)) or any_folds
 
@@ -413,9 +414,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # --------------------------------------------------------------------------------- shape
 
     def _fit_shape(self, pairs: TrainingData, loc: FloatArray, scale: FloatArray) -> None:
-        """Fit the Student t family of the standardized residuals, and the map to their distribution."""
+        """Fit a Student t distribution to the standardized residuals, and the map from it to their shape."""
         self.df_, self.shape_, self._factor = np.inf, None, 1.0
-        if self.scale_model_.unit == 0:  # every residual is 0: the model is exact
+        if self.scale_model_.unit == 0:  # all residuals are 0
             return
         z = (pairs.y - loc) / scale
         if self.shape == "normal":
@@ -425,7 +426,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         with few_rows_reported():
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
-        # created once, because a level map caches the integrals of its distributions
+        # stored, because a level map caches the integrals of its distributions
         self._level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
 
     def _fit_conditional_shape(
@@ -438,7 +439,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         clusters: Any,
     ) -> FloatArray | None:
-        """Fit the dependence of the shape on x; return the out-of-fold probabilities of each pair."""
+        """Fit the conditional shape; return the out-of-fold probabilities of each pair."""
         self.conditional_shape_: ConditionalShape | None = None
         if self.shape not in ("auto", "conditional") or self.shape_ is None or not folds:
             return None
@@ -475,7 +476,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return family if self.shape_ is None else self.shape_.transform(family)
 
     def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        """Return the distributions of new rows, wider by the uncertainty of the estimated scale and shape."""
+        """Return the distributions of new rows, widened for the uncertainty of scale and shape."""
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
         if self.conditional_shape_ is not None and shares is not None:

@@ -21,9 +21,10 @@ from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 
 SMALLEST_RESIDUAL = 0.02
-"""Smallest absolute residual, as a share of the mean absolute residual; 1 % of normal residuals are smaller.
-With a much smaller share, residuals of exactly 0 would dominate the scale model, for example for a tree on a
-zero-inflated target."""
+"""Smallest absolute residual relative to the mean absolute residual; smaller residuals are raised to it.
+
+For normal residuals, 1 % are smaller. With a much smaller limit, residuals of exactly 0 would dominate the
+scale model, for example for a tree on a target with many zeros."""
 
 
 def log_residuals(
@@ -32,12 +33,9 @@ def log_residuals(
     *,
     positive: bool = False,
 ) -> tuple[FloatArray, float]:
-    """Return log(abs(residual) / unit), and the unit, which is near the mean of abs(residual).
-
-    The logarithm makes every predicted scale positive and bounds the influence of outliers (Harvey 1976,
-    doi:10.2307/1913974). With ``positive``, all logarithms are at least 1, as a Poisson or gamma loss
-    requires.
-    """
+    """Return log(abs(residual) / unit), and the unit, which is near the mean of abs(residual)."""
+    # Logarithms make every predicted scale positive and bound the influence of outliers (Harvey 1976). With
+    # `positive`, all logarithms are at least 1, because a Poisson or gamma loss requires positive targets.
     size = np.abs(residual)
     lowest = math.e if positive else SMALLEST_RESIDUAL
     unit = float(np.average(size, weights=weight)) * SMALLEST_RESIDUAL / lowest
@@ -48,7 +46,7 @@ def log_residuals(
 
 @dataclass(frozen=True, eq=False)
 class MeanOfModels:
-    """Mean prediction of fitted models."""
+    """Mean of the predictions of fitted models."""
 
     models: tuple[Any, ...]
 
@@ -58,13 +56,13 @@ class MeanOfModels:
 
 @dataclass(frozen=True, eq=False)
 class ScaleModel:
-    """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the training range."""
+    """The scale ``unit * exp(intercept + slope * model(x))``, limited to the range of the training rows."""
 
-    model: Any  # None for the default model with a slope of 0
+    model: Any  # None if the slope of the default model is 0
     intercept: float
-    slope: float  # if 0, all rows have one scale
+    slope: float  # with 0, all rows have the same scale
     unit: float  # in the units of y
-    bounds: tuple[float, float]  # range of the logarithms in training
+    bounds: tuple[float, float]  # range of the logarithms of the training rows
 
     def predict(self, X: Any) -> FloatArray:
         if self.model is None:
@@ -73,7 +71,6 @@ class ScaleModel:
             return self.from_logarithm(point_predict(self.model, X))
 
     def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
-        """Return the scale, given the predicted logarithms."""
         shrunk = np.clip(self.intercept + self.slope * logarithm, *self.bounds)
         scale: FloatArray = self.unit * np.exp(shrunk)
         return scale
@@ -88,7 +85,7 @@ def shrunk_scale_model(
     *,
     shrink: bool = True,
 ) -> ScaleModel:
-    """Return the scale model; a linear map shrinks its predictions according to their out-of-fold skill."""
+    """Return the scale model, whose predictions are shrunk by a linear map fitted to held-out rows."""
     center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - center
@@ -97,22 +94,22 @@ def shrunk_scale_model(
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
     counted = target if weight is None else target[weight > 0]
     bounds = (float(counted.min()), float(counted.max()))
-    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # others may raise for new rows
+    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # a user model may raise
         model = None
     return ScaleModel(model, float(level - slope * center), slope, unit, bounds)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedScale:
-    """Scale model, its features, and its out-of-fold predictions."""
+    """Fitted scale model, its features and its out-of-fold predictions."""
 
     model: ScaleModel
-    features: ScaleFeatures | None  # None if the user passes a scale estimator, which gets X
+    features: ScaleFeatures | None  # None for a user's scale estimator, which is fitted to X
     tested: IntArray  # rows with an out-of-fold prediction
     out_of_fold: FloatArray  # out-of-fold scales of these rows
 
     def predict(self, X: Any, loc: FloatArray) -> FloatArray:
-        """Return the scale of new rows with these point predictions."""
+        """Return the scale of new rows with the point predictions ``loc``."""
         return self.model.predict(X if self.features is None else self.features(X, loc))
 
 
@@ -129,12 +126,10 @@ def fit_scale(
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> FittedScale:
-    """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``.
-
-    ``estimator`` models the logarithms of absolute residuals; None is `LogScaleRegressor` with ``seed``.
-    Errors call the estimator ``name``. ``folds(is_default)`` returns a splitter or pairs of rows.
-    ``pairwise`` means that X is a precomputed kernel.
-    """
+    """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``."""
+    # `estimator` None is `LogScaleRegressor` with `seed`. `name` is the name of the estimator in error
+    # messages. `folds(is_default)` returns a splitter or pairs of training and test rows. `pairwise` is True
+    # if X is a precomputed kernel.
     target, unit = log_residuals(rows.y - loc, rows.sample_weight, positive=bool(rows.y.min() >= 0))
     features, model = None, estimator
     if estimator is None:

@@ -1,4 +1,4 @@
-"""Sparse Gaussian process: collapsed inducing-point regression."""
+"""Sparse Gaussian process regression with inducing points."""
 
 from __future__ import annotations
 
@@ -37,95 +37,100 @@ from skuq.regressors._sparse_gp.inducing_points import (
 )
 
 _FARTHEST = 1e100
-"""Limit of standardized values in new rows, so that their squares do not overflow."""
+"""Limit of standardized values of new rows, so that squares do not overflow."""
 
 
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
-    r"""Gaussian process that scales to many rows through inducing points.
+    r"""Gaussian process regression for many rows, with inducing points.
 
-    The class estimates a smooth function of X and its epistemic uncertainty (`epistemic`), which grows away
-    from the training rows. The noise (`aleatoric`) is Gaussian with one variance. scikit-learn's exact
-    ``GaussianProcessRegressor`` costs O(n³); this class costs O(n m²) with m inducing points. Prefer
-    `ResidualRegressor` if the noise varies with X or is not Gaussian. Prefer trees or networks in
-    `UncertaintyRegressor` if the function has edges or X has many irrelevant columns. The class needs
-    gpytorch: ``pip install "skuq[gp]"``.
+    The class estimates a smooth function of X and the epistemic uncertainty of this function (`epistemic`),
+    which increases with the distance from the training rows. The noise (`aleatoric`) is Gaussian with a
+    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time; this class takes
+    O(n m²) time with m inducing points. Prefer `ResidualRegressor` if the noise varies with X or is not
+    Gaussian. Prefer trees or networks in `UncertaintyRegressor` if the function has jumps, or if X has many
+    irrelevant columns. The class needs gpytorch: ``pip install "skuq[gp]"``.
 
     Parameters
     ----------
     n_inducing_points : int, default=100
-        Number of inducing points. More points give a closer approximation. If X has at most this number of
-        distinct rows, each of them is an inducing point and the process is exact.
+        Number of inducing points. With more points, the approximation is more accurate. If X has at most this
+        number of distinct rows, all distinct rows are inducing points and the process is exact.
     kernel : {"rbf", "matern32", "matern52"} or gpytorch.kernels.Kernel, default="rbf"
-        Covariance of the process on standardized columns, with fitted amplitude and length scales. A gpytorch
-        kernel is copied, and its hyperparameters are the start values. Hyperparameters without gradient stay
-        fixed; priors are used.
+        Covariance function of the process on standardized columns. The amplitude and the length scales are
+        fitted. A gpytorch kernel is copied; its hyperparameters are the start values. Hyperparameters without
+        gradient are not changed, and priors of hyperparameters are used.
     ard : bool, default=True
-        Whether each column has its own length scale. One common length scale is better for few rows with many
-        columns. Ignored for a gpytorch kernel.
+        Whether each column has its own length scale (automatic relevance determination). Prefer one common
+        length scale if there are few rows and many columns. Not used with a gpytorch kernel.
     init : {"k-means++", "random"}, default="k-means++"
-        Choice of the rows that start the search for inducing points: spread out, or drawn at random.
+        Start values of the inducing points: rows that are far apart, or random rows.
     max_iter : int, default=100
-        Largest number of L-BFGS steps; 0 keeps the start values of all hyperparameters.
+        Largest number of L-BFGS steps. With 0, all hyperparameters keep their start values.
     tol : float, default=1e-6
-        L-BFGS stops when the largest derivative of the bound per observation is at most ``tol``.
+        L-BFGS stops if the largest derivative of the bound, divided by the number of observations, is at most
+        ``tol``.
     jitter : float, default=1e-10
-        Number added to the diagonal of the covariance matrix of the inducing points, in units of the mean of
-        the diagonal. Increase it if the kernel is not numerically positive definite.
+        Number that is added to the diagonal of the covariance matrix of the inducing points, relative to the
+        mean of the diagonal. Increase it if the kernel matrix is numerically not positive definite.
     torch_threads : int or None, default=1
-        Number of torch threads during `fit` and prediction; None keeps torch's setting. More than one thread
-        helps with many rows and inducing points if no other process uses the cores.
+        Number of torch threads in `fit` and in predictions; None keeps the current number. More than one
+        thread helps if there are many rows and inducing points and no other process uses the cores.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
+        Folds of `fit_transform`. Each row must be in exactly one test fold. An int k is
+        ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: start of the inducing points, and folds.
+        Seed of the inducing points and of the folds. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib. It applies to the folds.
+        Verbosity of joblib in `fit_transform`.
 
     Attributes
     ----------
     kernel_ : gpytorch.kernels.Kernel
-        The fitted kernel, on standardized columns and a standardized target.
+        The fitted kernel, for standardized columns and a standardized target.
     noise_scale_ : float
         Estimated standard deviation of the noise, in the units of y.
     inducing_points_ : ndarray of shape (m, d)
         Inducing points, in the units of X.
     log_marginal_likelihood_ : float
-        Lower bound on the log density of y given X, in nats, for y in its own units. Of two kernels, the one
-        with the larger value is better. Infinite for a constant y.
+        Lower bound on the log density of y given X, in nats; y is in its own units. The larger the better,
+        for example to compare two kernels. Infinite if y is constant.
     n_iter_ : int
-        Number of L-BFGS steps; ``max_iter`` if it did not converge.
+        Number of L-BFGS steps; ``max_iter`` if the search did not converge.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     LeastSquaresRegressor : Exact intervals for a linear function.
-    RecalibratedRegressor : Calibration if the noise is not Gaussian with one variance.
+    RecalibratedRegressor : Calibration, for example if the noise is not Gaussian with a constant variance.
 
     Notes
     -----
-    The hyperparameters, the mean, the noise and the inducing points maximize Titsias' collapsed bound [1]_.
-    More inducing points never decrease the optimal bound. The implementation is gpytorch's inducing-point
-    regression [2]_, in float64, on X and y standardized by their (weighted) mean and standard deviation.
-    Columns without variance are ignored. A constant y gives point masses.
+    The hyperparameters, the mean, the noise variance and the inducing points maximize the collapsed bound of
+    Titsias [1]_. More inducing points never decrease the maximum of the bound. The bound is computed by
+    gpytorch's inducing-point regression [2]_ in float64. X and y are standardized by their (weighted) mean
+    and standard deviation. Constant columns are ignored. If y is constant, the distributions are point
+    masses.
 
-    The process is over-confident if its assumptions do not hold, or if there are few rows for the number of
-    length scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
-    and 89 % with one common length scale. For such data use ``ard=False`` or `RecalibratedRegressor`.
-    `UncertaintyRegressor` uses `RecalibratedRegressor`, since the posterior is approximate.
+    The intervals are too short if the assumptions do not hold, or if there are few rows for the number of
+    length scales. On 80 rows of the Boston housing data, 90 % intervals covered 79 % of the new rows with 13
+    length scales, and 89 % with one common length scale. For such data, use ``ard=False`` or
+    `RecalibratedRegressor`. `UncertaintyRegressor` uses `RecalibratedRegressor` around this class, because
+    the posterior is approximate.
 
-    `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of
-    sample, since hyperparameters and inducing points depend on the row. In the example above, leave-one-out
-    intervals cover 89 % of the rows instead of 79 %.
+    `fit_transform` refits on folds. Leave-one-out distributions have a closed form, but they are too
+    optimistic, because the hyperparameters and the inducing points depend on the row that is left out. On the
+    Boston data, intervals of leave-one-out distributions cover 89 % of the rows, and intervals for new rows
+    cover 79 %.
 
     ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the bound
-    equals the bound of the repeated rows. Weights and repeated rows give the same result to the last digit,
-    in any order of the rows.
+    equals the bound for repeated rows. Weights and repeated rows give identical results, and the order of the
+    rows has no effect.
 
-    Cost: about 100 evaluations of the bound, O(n m²) time and O(n m) memory each; prediction O(m²) per row,
-    in blocks.
+    Cost: about 100 evaluations of the bound; each takes O(n m²) time and O(n m) memory. A prediction takes
+    O(m²) time per row and is computed in blocks of rows.
 
     References
     ----------
@@ -212,7 +217,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 y,
                 weight,
                 start,
-                move_inducing=not exact,  # if all rows are inducing points, moving them cannot help
+                move_inducing=not exact,  # points at all rows are already optimal
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
@@ -246,7 +251,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return the estimator of a fold, in which the weights may sum to less than the number of rows."""
+        """Return an estimator for folds, in which the weights may sum to less than the number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -261,7 +266,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _is_calibrated(self) -> bool:
-        return False  # the posterior is approximate, and its hyperparameters are fitted to the same rows
+        return False  # the posterior is approximate
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
@@ -273,7 +278,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """Regressor for the rows of one fold, without another check of the weights."""
+    """Regressor for the rows of one fold, without a check of the sum of the weights."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

@@ -1,4 +1,4 @@
-"""A predictive distribution for any regressor, by a suitable method."""
+"""Predictive distribution for any regressor, by a method that is chosen for the estimator."""
 
 from __future__ import annotations
 
@@ -21,69 +21,69 @@ from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, Metho
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
-    """Predictive distribution for any regressor, by a suitable method.
+    """Predictive distribution for any regressor, by a method that is chosen for the estimator.
 
-    The distribution is calibrated on rows that the model was not fitted to, or is the model's own posterior.
-    Each method is also available as a class with more options.
+    The distribution is either calibrated on rows that the model was not fitted to, or it is the posterior of
+    the model. Each method is also available as a separate class with more options.
 
     Parameters
     ----------
     estimator : estimator
-        Any regressor, or a Pipeline that ends in one; cloned. Put supervised steps, such as a feature
-        selector, inside the Pipeline, so that each fold fits these steps again.
+        Any regressor, or a Pipeline that ends in a regressor; cloned. Put supervised steps, such as feature
+        selection, into the Pipeline, so that they are fitted again in each fold.
     method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
             "conformal"}, default="auto"
         Method that gives the distribution.
 
-        - "auto": chosen by the estimator, see Notes.
-        - "residual": `ResidualRegressor`, a model of the out-of-fold errors.
-        - "recalibrated": `RecalibratedRegressor` around the estimator's own distribution or its quantiles.
-        - "native": the estimator's own distribution, without recalibration.
-        - "quantile": `MultiQuantileRegressor`, the quantiles without recalibration.
-        - "forest": `ForestDistributionRegressor`, the out-of-bag rows of a forest.
-        - "bootstrap": `BootstrapRegressor`, the spread of refitted models and the noise.
+        - "auto": the method is chosen for the estimator, see Notes.
+        - "residual": `ResidualRegressor`, models of the out-of-fold errors.
+        - "recalibrated": `RecalibratedRegressor` around the distribution or the quantiles of the estimator.
+        - "native": the distribution of the estimator, without recalibration.
+        - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.
+        - "forest": `ForestDistributionRegressor`, calibrated on the out-of-bag rows of a forest.
+        - "bootstrap": `BootstrapRegressor`, the spread of refitted models plus noise.
         - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
-          ``estimator_.partial_fit``. If ``method_params`` contains a method of `CrossConformalRegressor`,
-          such as ``{"method": "cv+"}``, that class is used.
+          ``estimator_.partial_fit``. `CrossConformalRegressor` is used if ``method_params`` contains one of
+          its methods, such as ``{"method": "cv+"}``.
     effort : {"low", "standard", "high"}, default="standard"
-        Amount of computation. "residual" passes it to `ResidualRegressor`. "bootstrap" fits 20, 50 or 100
-        resamples. Other methods with folds use 3, 5 or 10 folds. "native", "forest" and split conformal
-        prediction need one fit at any effort. A quantile loss that needs one fit per level has 4, 4 or 11
-        levels and 2, 2 or 5 folds: 12, 12 or 66 fits.
+        Amount of computation. "residual" passes ``effort`` to `ResidualRegressor`. "bootstrap" fits 20, 50 or
+        100 members. "native", "forest" and split conformal prediction always need one fit. Other methods use
+        3, 5 or 10 folds. A quantile loss that needs one fit per level has 4 levels and 2 folds (12 fits) with
+        "low" and "standard", and 11 levels and 5 folds (66 fits) with "high".
     method_params : dict or None, default=None
-        More parameters of the method's class, such as ``{"n_estimators": 100}``. Must be empty with "native".
-        "recalibrated" takes the parameters of `RecalibratedRegressor`, such as another ``recalibrator``, and
-        for a quantile loss also ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`. Given
-        ``levels`` are fitted and shifted without interpolation; each level needs one fit per fold and one fit
-        on all rows.
+        More parameters of the class of the method, such as ``{"n_estimators": 100}``. Must be empty with
+        "native". With "recalibrated", these are parameters of `RecalibratedRegressor`, such as
+        ``recalibrator``; for a quantile loss, also ``levels`` and ``quantile_param`` of
+        `MultiQuantileRegressor`. If you pass ``levels``, each of them is fitted, in each fold and on all
+        rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds of the method. "bootstrap" and "forest" ignore them and use out-of-bag rows. An int k is
-        ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal", an int
-        requires "cv+"; the split methods take a splitter with one split.
+        Folds of the method. An int k is ``KFold(k, shuffle=True)``; with None, ``effort`` gives the number of
+        folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal", an
+        int is only valid for "cv+"; the split methods need a splitter with one split.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of all random steps. An integer makes results reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted method, or with "native" the fitted clone of ``estimator``.
+        The fitted regressor of the method; with "native", the fitted clone of ``estimator``.
     method_ : str
-        Method in use.
+        The method that is used.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     RecalibratedRegressor : Any recalibrator around a model with a distribution.
-    skuq.prediction.predict_dist : The distribution of a fitted model that has one.
+    skuq.prediction.predict_dist : Distribution of a fitted model that already has one.
 
     Notes
     -----
-    "auto" chooses the method by the estimator:
+    "auto" uses the first method of this table that applies to the estimator:
 
     ==============  ===============================================================================
     method          estimator
@@ -95,8 +95,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, mixtures by
                     bagging and voting, `SparseGaussianProcessRegressor`, networks with
                     ``calibration=None``)
-    "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
-    "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, unless
+    "recalibrated"  with a quantile loss, or a Pipeline that ends in such an estimator
+    "forest"        forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless
                     ``cv`` is a splitter, which may keep groups together or respect time order
     "residual"      all others. Also a forest in a Pipeline, because the other steps may use the
                     target (`ForestDistributionRegressor` can replace the forest), or in a search
@@ -105,36 +105,38 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     TransformedTargetRegressor; see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
-    A posterior is exact under the assumptions of its model. The Bayesian linear models and Gaussian processes
-    treat their estimated variances as known. If the assumptions do not hold, such as one variance for all
-    rows, the posterior is miscalibrated: use ``method="recalibrated"`` or "residual".
+    A posterior is exact if the assumptions of its model hold. (Bayesian linear models and Gaussian processes
+    treat their estimated variances as known.) If an assumption does not hold, for example a constant noise
+    variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or "residual" in this case.
 
-    A distribution fitted to the training rows is too narrow on new rows. "recalibrated" corrects it by
-    out-of-fold predictions. `~skuq.recalibration.QuantileShiftRecalibrator` shifts quantiles level by level
-    and fits their tails to these rows. The width of any other distribution is multiplied by one factor, so
-    that 90 % intervals contain 90 % of these rows. If no such factor exists,
+    A distribution that is fitted to the training rows is too narrow on new rows. "recalibrated" corrects it
+    with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator` fits a shift
+    for each level and fits the tails. For other distributions, one factor multiplies the width, so that 90 %
+    intervals contain 90 % of the out-of-fold targets. If no such factor exists,
     `~skuq.recalibration.IsotonicRecalibrator` maps the levels of the distribution.
 
-    A quantile loss is fitted at the levels 0.05, 0.35, 0.65 and 0.95. Each level has one fit on all rows and
-    one fit without each of two folds: twelve fits. Each fold is a quarter of the rows, or half with fewer
-    than 100 rows. Linear quantile regression on the rows of the two folds derives quantiles at eleven levels
-    from these four. The eleven quantiles are then shifted. On 21 data sets, relative to the quantiles of
-    LightGBM as fitted, the CRPS is 0.98 and the score of 90 % intervals 0.86. Recalibration can increase the
-    CRPS with about 100 rows: use ``effort="high"`` or "residual" for few rows. Models that predict all levels
-    by one fit (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
+    A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95. For each
+    level, one model is fitted to all rows, and two models are fitted without one fold each: twelve fits. The
+    two folds are quarters of the rows, or halves if there are fewer than 100 rows. On the rows of the two
+    folds, linear quantile regression derives quantiles at eleven levels from the four fitted quantiles. The
+    eleven quantiles are then shifted. On 21 data sets, relative to LightGBM without recalibration, the CRPS
+    is 0.98 and the score of 90 % intervals is 0.86. With about 100 rows, recalibration can increase the CRPS;
+    use ``effort="high"`` or "residual" if there are few rows. Models that predict all levels by one fit
+    (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
-    Around forests of 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 relative to "residual"
-    (geometric mean), with one fit instead of 6.6.
+    For random forests with 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
+    "residual" (geometric mean), with one fit instead of 6.6.
 
-    Around a quantile loss with "recalibrated" and "quantile", `predict` returns the mean of the distribution
-    and ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the quantile at 90 %.
+    For a quantile loss with "recalibrated" or "quantile", `predict` returns the mean of the distribution and
+    ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
     With 12 rows or more, 90 % intervals of "forest" and "residual" cover 88 to 93 % on average over training
-    sets. Fewer rows give a `SmallSampleWarning`.
+    sets. With fewer rows, a `SmallSampleWarning` is issued.
 
-    Cost: see the method's class. "recalibrated" needs one fit per fold and one fit on all rows. A quantile
-    loss with one fit per level needs these fits for each level. With 100 rows or more, `fit_transform` with
-    such a loss needs 20 fits instead of 12, because each row must be left out once.
+    Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows. If a
+    quantile loss needs one fit per level, these numbers are multiplied by the number of levels. With 100 rows
+    or more, `fit_transform` for such a loss needs 20 fits instead of 12, because each row must be in one test
+    fold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Base classes of simulated processes, and checks of users' functions."""
+"""Base classes of simulated processes, and checks of functions of the user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from skuq.distributions import Distribution
 
 @versioned
 class BaseProcess(BaseEstimator, metaclass=ABCMeta):
-    """Base class of processes with fixed test rows, their truth, and any number of training sets.
+    """Base class of processes with fixed test rows, their true distribution, and training sets."""
 
-    `simulate_coverage` reads ``X_test_``, ``truth_`` and ``n_training_sets_``, reads ``y_test_`` if
-    ``truth_`` is None, and calls `training_set`.
-    """
+    # `simulate_coverage` calls `training_set`, and uses the attributes `X_test_`, `truth_` and
+    # `n_training_sets_`, and `y_test_` if `truth_` is None.
 
     X_test_: Any
     truth_: Distribution | None
@@ -32,11 +31,11 @@ class BaseProcess(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def training_set(self, index: int) -> tuple[Any, FloatArray]:
-        """Return one training set, which depends on the index only."""
+        """Return the training set with this number, which depends only on the number."""
 
 
 class ConstructedProcess(BaseProcess):
-    """Base class of processes without ``fit``; a subclass's constructor ends with a call of ``_prepare``."""
+    """Base class of processes without ``fit``; the constructor of a subclass must call ``_prepare``."""
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -66,17 +65,17 @@ def check_index(index: Any) -> int:
 
 
 def check_features(X: Any, n: int, like: Any = None) -> Any:
-    """Check X from `draw_X`: n rows, with the same columns as earlier rows."""
+    """Check X from `draw_X`: n rows, and the same columns as the rows ``like``."""
     if not (isinstance(X, pd.DataFrame) or sparse.issparse(X)):
         X = np.asarray(X)
     if X.ndim != 2 or count_rows(X) != n:
         raise ValueError(
-            f"`draw_X` must return {n} rows for draw_X({n}, rng), as a 2-D array or DataFrame, got shape "
-            f"{X.shape}. For a single feature, return an array of shape ({n}, 1)."
+            f"`draw_X` must return {n} rows for draw_X({n}, rng), as a 2-D array or a DataFrame, got the "
+            f"shape {X.shape}. For a single feature, return an array of shape ({n}, 1)."
         )
     if like is not None and _columns(X) != _columns(like):
         raise ValueError(
-            f"`draw_X` must return the same columns in every call, got {_columns(X)}, but the test rows have "
+            f"`draw_X` must return the same columns in all calls, got {_columns(X)}, but the test rows have "
             f"{_columns(like)}."
         )
     return X
@@ -87,11 +86,11 @@ def _columns(X: Any) -> Any:
 
 
 def check_truth(dist: Any, n: int, name: str) -> Distribution:
-    """Check a distribution from a user's function: n rows, each with a finite mean."""
+    """Check the distribution that a user's function returns: n rows, each with a finite mean."""
     if not isinstance(dist, Distribution):
         raise TypeError(
-            f"`{name}` must return a skuq Distribution, got {type(dist).__name__}. Return for example "
-            "skuq.distributions.Normal(mean, std), or ScipyDistribution(scipy.stats.gamma(...))."
+            f"`{name}` must return a skuq Distribution, got {type(dist).__name__}. For example, return "
+            "skuq.distributions.Normal(mean, std) or ScipyDistribution(scipy.stats.gamma(...))."
         )
     if len(dist) != n:
         raise ValueError(
@@ -102,13 +101,13 @@ def check_truth(dist: Any, n: int, name: str) -> Distribution:
         dist,
         "mean",
         subject=f"`{name}` must return distributions with",
-        remedy="The mean is the regression function, which confidence intervals should contain.",
+        remedy="The mean is the regression function, for which confidence intervals are evaluated.",
     )
     return dist
 
 
 def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> None:
-    """Raise if an object is not a fitted process, or has too few training sets, or lacks a required truth."""
+    """Raise if the object is not a fitted process, has too few training sets, or has no required truth."""
     if isinstance(process, type):
         raise TypeError(f"`process` must be an instance, got the class {process.__name__}.")
     name = type(process).__name__

@@ -1,4 +1,4 @@
-"""Processes estimated from a real data set."""
+"""Processes that are estimated from a real data set."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _DF, _SHAPE = 3.0, 0.1
 """Degrees of freedom of "student_t", and shape of "gamma"."""
 
 _LEAST_SCALE = 1e-6
-"""Smallest standard deviation of the noise, as a share of the root mean squared residual.
+"""Smallest standard deviation of the noise, relative to the root mean squared residual.
 
-Most families require a positive scale, and a tree may predict a residual of 0.
+Most families need a positive scale, but a tree may predict a residual of 0.
 """
 
 
@@ -53,67 +53,67 @@ _NOISES: dict[str, Callable[[FloatArray, FloatArray], Distribution]] = {
 
 
 class EstimatedProcess(RegressorMixin, BaseProcess):
-    r"""Process with the rows of a data set, a fitted regression function and fitted noise.
+    r"""Process with the features of a data set, a fitted regression function and fitted noise.
 
-    `fit` uses the predictions of one regressor as the regression function. The predictions of a second
-    regressor, fitted to the squared residuals, are the variance of the noise. `fit` splits the rows into
-    training and test rows. Each training set consists of the training rows and newly simulated targets, as in
-    algorithm 3 of [1]_. The method ``predict_dist`` returns the true distribution, so every metric, scorer
-    and display of skuq can also evaluate this ideal forecast.
+    `fit` fits one regressor to y; its predictions are the regression function. `fit` then fits a second
+    regressor to the squared residuals; its predictions are the variance of the noise. The rows are split into
+    training and test rows. Each training set consists of the training rows with newly simulated targets, as
+    in algorithm 3 of [1]_. The method ``predict_dist`` returns the true distribution, so you can also
+    evaluate this ideal forecast with all metrics, scorers and displays of skuq.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Regressor whose predictions are the regression function. The regressor is cloned and fitted to all
-        rows, without conversion of X. None means a random forest of 100 trees of depth 15.
+        Regressor whose predictions are the regression function; cloned, and fitted to all rows. X is not
+        converted. None is a random forest with 100 trees of depth 15.
     noise_estimator : estimator or None, default=None
-        Regressor of the squared residuals. Its predictions are the variance of the noise, at least 0. None
-        means another clone of ``estimator``.
+        Regressor for the squared residuals; cloned. Its predictions are the variance of the noise, and
+        negative predictions count as 0. None is another clone of ``estimator``.
     residuals : {"out-of-sample", "training"}, default="out-of-sample"
-        Residuals for the noise. "out-of-sample" means residuals of cross-fitted clones. "training" means
-        residuals of the training rows, as in [1]_. Training residuals of deep trees are several times too
-        small, and simulated data are then easier than the real data.
+        Residuals from which the noise is estimated. "out-of-sample" uses residuals of cross-fitted clones.
+        "training" uses residuals of the training rows, as in [1]_. For deep trees, residuals of training rows
+        are several times too small, so that simulated data are easier to predict than real data.
     noise : {"normal", "student_t", "gamma"} or callable, default="normal"
-        Family of the noise, with mean 0 and the fitted variance. "student_t" has 3 degrees of freedom.
-        "gamma" has the shape 0.1 and is very skewed. A callable ``noise(loc, scale)`` returns the
-        Distribution of y from mean and standard deviation, both of shape (n,).
+        Family of the noise, which has mean 0 and the fitted variance. "student_t" has 3 degrees of freedom.
+        "gamma" has the shape 0.1 and is very skewed. A callable ``noise(loc, scale)`` gets means and standard
+        deviations, both of shape (n,), and returns the Distribution of y.
     test_size : float or int, default=0.2
         Share or number of test rows.
     cv : int, splitter or iterable, default=5
-        Folds for out-of-sample residuals. An int k means ``KFold(k, shuffle=True)``. Every row must be
-        tested exactly once.
+        Folds for out-of-sample residuals. An int k is ``KFold(k, shuffle=True)``. Each row must be in exactly
+        one test fold.
     random_state : int, RandomState instance or None, default=None
-        Seed of the folds, the split, the targets and all regressors without a seed; an integer makes results
-        reproducible. None draws a seed once, in `fit`.
+        Seed of the folds, of the split, of the targets and of regressors without a seed of their own. An
+        integer makes results reproducible. With None, one seed is drawn in `fit`.
 
     Attributes
     ----------
     estimator_, noise_estimator_ : estimator
-        Fitted regressor of the mean, and fitted regressor of the squared residuals divided by a constant.
+        Fitted regressor of y, and fitted regressor of the squared residuals divided by a constant.
     train_rows_, test_rows_ : ndarray of int
         Row numbers of the training rows and the test rows.
     X_test_ : array-like or DataFrame
         Test rows.
     truth_ : Distribution
-        Distribution of y in the test rows.
+        True distribution of y in the test rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    KnownProcess : Process given by a function, for example by a fitted model.
-    SplitData : Real targets of a very large data set.
+    KnownProcess : Process that is given by a function, for example by a fitted model.
+    SplitData : Very large data set with real targets.
 
     Notes
     -----
-    All simulations have the features of the data set, because the dependence of features is difficult to
-    simulate. The predictions of a forest are a step function, so smooth models have a ``bias``. Because of
-    this bias, the confidence intervals of smooth models have low coverage, even if their width is right.
-    Compare the width of prediction intervals with the width of the true intervals.
+    All simulations use the features of the data set, because the dependence between features is difficult to
+    simulate. The predictions of a forest are a step function, so smooth models have a ``bias``. Their
+    confidence intervals then have a low coverage even if the width is right. For such models, compare the
+    width of the prediction intervals with the width of the true intervals.
 
     The standard deviation of the noise is at least a millionth of the root mean squared residual.
 
-    The cost is two fits plus one fit per fold.
+    Cost: two fits, and one fit per fold.
 
     References
     ----------
@@ -158,9 +158,9 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Features, as for ``estimator``.
+            Features, in a form that ``estimator`` accepts.
         y : array-like of shape (n,)
-            Target.
+            Observed targets.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         loc = point_predict(self.estimator_, X)
         variance = np.maximum(point_predict(self.noise_estimator_, X), self._least_variance)
         scale = self._unit * np.sqrt(variance)
-        if not scale.any():  # the regression function equals the target
+        if not scale.any():  # the regression function equals y
             return Normal(loc, 0.0)
         noise = self.noise if callable(self.noise) else _NOISES[self.noise]
         return check_truth(noise(loc, scale), count_rows(X), "noise")
@@ -219,21 +219,21 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Parameters
         ----------
         index : int
-            Number of the training set, from 0. The same number gives the same set.
+            Number of the training set, from 0. The same number always gives the same set.
 
         Returns
         -------
         X : array-like or DataFrame
-            Training rows, equal in all sets.
+            Features of the training rows, equal in all sets.
         y : ndarray of shape (n_train,)
-            Targets drawn from the truth.
+            Targets that are drawn from the true distribution.
         """
         check_is_fitted(self)
         y = self._train_truth.sample(1, target_rng(self._seed, check_index(index)))[:, 0]
         return self._X_train, check_finite(y, "y")
 
     def predict_dist(self, X: Any) -> Distribution:
-        """Return the true distribution of y.
+        """Return the true distribution of y for each row.
 
         Parameters
         ----------
@@ -243,13 +243,13 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Returns
         -------
         dist : Distribution of n rows
-            Distribution in the units of y.
+            True distributions, in the units of y.
         """
         check_new(self, X)
         return self._distribution(X)
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the regression function.
+        """Return the regression function for each row.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Returns
         -------
         mean : ndarray of shape (n,)
-            Regression function in the units of y.
+            Values of the regression function, in the units of y.
         """
         check_new(self, X)
         return point_predict(self.estimator_, X)
@@ -268,7 +268,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         tags = super().__sklearn_tags__()
         try:
             child = get_tags(RandomForestRegressor() if self.estimator is None else self.estimator)
-        except Exception:  # estimators of other packages may have no tags or broken tags
+        except Exception:  # estimators of other packages may have no tags
             return tags
         tags.input_tags = child.input_tags
         if child.regressor_tags is not None:

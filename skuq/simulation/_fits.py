@@ -1,4 +1,4 @@
-"""Tasks of a study: fits of one or more simulations and their forecasts for the test rows."""
+"""Tasks of a study: fits to one or several training sets, and forecasts for the test rows."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 
 _MOST_SIMULATIONS = 20
-"""Largest number of simulations that are trained together. About 100 networks are trained at a time."""
+"""Largest number of simulations that are trained together; about 100 networks are trained at a time."""
 
 _MOST_BYTES = 64e6
-"""Memory limit of the training data of simulations that are trained together."""
+"""Largest size of the training data of simulations that are trained together."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Numbers and random states of the simulations that are fitted in one call.
+    """Numbers and random states of simulations that are fitted in one call."""
 
-    ``levels`` are the nominal coverages, shape (k,), and ``confidence`` is the option of `simulate_coverage`.
-    """
+    # `levels` are the nominal coverages, shape (k,). `confidence` is the option of `simulate_coverage`.
 
     numbers: range
     seeds: tuple[int, ...]
@@ -44,19 +43,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of one fitted estimator for the test rows."""
+    """Forecast of a fitted estimator for the test rows."""
 
     prediction: FloatArray  # bounds of the prediction intervals, shape (n, 2, k)
-    mean: FloatArray  # NaN for a distribution without a mean, shape (n,)
+    mean: FloatArray  # shape (n,); NaN if the distribution has no mean
     confidence: FloatArray | None = None  # bounds of the confidence intervals, shape (n, 2, k)
     epistemic_std: FloatArray | None = None  # predicted standard deviation of the mean, shape (n,)
 
 
 def simulations_per_task(estimator: Any, X: Any) -> int:
-    """Return the number of simulations that are trained together, independent of the number of jobs.
-
-    Estimators without ``_fit_many`` are fitted to one training set at a time. X has the shape of one set.
-    """
+    """Return the number of simulations that are trained together, given the X of one training set."""
+    # It does not depend on the number of jobs. It is 1 for estimators without `_fit_many`.
     if not hasattr(type(estimator), "_fit_many"):
         return 1
     n, n_features = np.shape(X)
@@ -71,7 +68,6 @@ def training_sets(process: Any, task: Task) -> list[TrainingSet]:
 def fit_and_forecast(
     estimator: Any, task: Task, sets: Sequence[TrainingSet], X_test: Any
 ) -> tuple[list[Forecast], list[Caught]]:
-    """Fit the estimator to each training set; return the forecasts and the warnings."""
     with warnings.catch_warnings(record=True) as caught, note_fold(_place(task)):
         fitted = _fit(estimator, task, sets)
         forecasts = [_forecast(one, X_test, task) for one in fitted]
@@ -83,14 +79,14 @@ def _place(task: Task) -> str:
         return f"simulation {task.numbers[0]}, counted from 0, with random_state={task.seeds[0]}"
     return (
         f"one of the simulations {task.numbers[0]} to {task.numbers[-1]}, counted from 0 and trained "
-        f"together, the first with random_state={task.seeds[0]}"
+        f"together; the first has random_state={task.seeds[0]}"
     )
 
 
 def _fit(estimator: Any, task: Task, sets: Sequence[TrainingSet]) -> Sequence[Any]:
     one = clone(estimator)
     if hasattr(one, "set_callbacks"):
-        one.set_callbacks()  # callbacks report the study, not its fits
+        one.set_callbacks()  # callbacks report the study, not single fits
     if not hasattr(type(one), "_fit_many"):
         ((X, y),) = sets
         return [fit_wrapped(seed_everything(one, task.seeds[0]), X, y)]
@@ -118,7 +114,7 @@ def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
     except NoDecompositionError as error:
         if task.confidence == "auto":
             return Forecast(interval, mean)
-        error.add_note(f"{type(fitted).__name__} must separate them for confidence=True; see `confidence`.")
+        error.add_note(f"With confidence=True, {type(fitted).__name__} must separate them; see `confidence`.")
         raise
     return Forecast(interval, mean, epistemic.interval(task.levels), epistemic.std())
 
@@ -126,5 +122,5 @@ def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
 def _mean(dist: Distribution) -> FloatArray:
     try:
         return dist.mean()
-    except ValueError:  # heavy tails, as for a Cauchy distribution
+    except ValueError:  # the mean does not exist, for example for a Cauchy distribution
         return np.full(len(dist), np.nan)

@@ -18,56 +18,57 @@ from skuq.simulation._seeds import draw_seed, feature_rng, fixed_rng, target_rng
 class KnownProcess(ConstructedProcess):
     """Process with a known distribution of y given x.
 
-    The constructor draws the test rows, and `training_set` draws a training set. The process needs no
-    ``fit``. The method ``predict_dist`` returns the true distribution, so every metric, scorer and display of
-    skuq can also evaluate this ideal forecast.
+    The constructor draws the test rows, and `training_set` draws a training set; there is no ``fit``. The
+    method ``predict_dist`` returns the true distribution, so you can also evaluate this ideal forecast with
+    all metrics, scorers and displays of skuq.
 
     Parameters
     ----------
     truth : callable
-        ``truth(X)`` returns the Distribution of y, of any family, with one row per row of X. Its mean is
-        the regression function.
+        ``truth(X)`` returns the Distribution of y, with one row for each row of X. The family is arbitrary.
+        The mean of this distribution is the regression function.
     draw_X : callable
-        ``draw_X(n, rng)`` returns n rows of features, as an array of shape (n, n_features) or a DataFrame,
-        drawn with the ``numpy.random.Generator`` rng.
+        ``draw_X(n, rng)`` draws n rows of features with the ``numpy.random.Generator`` rng. It returns an
+        array of shape (n, n_features) or a DataFrame.
     n_train : int
         Number of rows of a training set.
     n_test : int, default=1000
         Number of test rows. All simulations have the same test rows.
     fixed_X : bool, default=False
-        Whether all training sets have the same features and differ in the targets only, as in definition 1
-        of [1]_. If False, each training set has new features.
+        Whether all training sets have the same features and different targets, as in definition 1 of [1]_.
+        With False, each training set has its own features.
     random_state : int, RandomState instance or None, default=None
-        Seed of the data; an integer makes results reproducible. None draws a seed once, at construction.
+        Seed of the data. An integer makes results reproducible. With None, one seed is drawn in the
+        constructor.
 
     Attributes
     ----------
     X_test_ : ndarray of shape (n_test, n_features) or DataFrame
         Test rows.
     truth_ : Distribution of n_test rows
-        Distribution of y in the test rows.
+        True distribution of y in the test rows.
 
     Raises
     ------
     TypeError
         If ``truth`` or ``draw_X`` is not callable, or ``truth`` does not return a Distribution.
     ValueError
-        If ``draw_X`` returns a wrong number of rows or different columns, or if ``truth`` returns a wrong
-        number of rows or a mean that is not finite.
+        If ``draw_X`` returns a wrong number of rows or different columns. If ``truth`` returns a wrong number
+        of rows or a mean that is not finite.
 
     See Also
     --------
-    make_known_process : Processes of the paper.
-    EstimatedProcess : Process estimated from a real data set.
+    make_known_process : Processes of Sluijterman, Cator and Heskes (2024).
+    EstimatedProcess : Process that is estimated from a real data set.
     simulate_coverage : Pointwise coverage of an estimator for a process.
 
     Notes
     -----
-    Training set s uses the s-th child of ``random_state``. Estimators that are compared with one process
-    therefore get the same data, and the first simulations do not depend on the number of simulations.
+    Training set s uses the s-th child of ``random_state``. Two estimators that are compared with the same
+    process therefore get the same data, and the first simulations do not depend on the number of simulations.
 
-    Functions that are defined in a notebook, including lambdas, work with any number of jobs. However,
-    ``pickle`` cannot store a process with such functions.
+    Functions that are defined in a notebook, including lambda functions, work with any number of jobs.
+    However, ``pickle`` cannot store a process with such functions.
 
     References
     ----------
@@ -129,14 +130,14 @@ class KnownProcess(ConstructedProcess):
         Parameters
         ----------
         index : int
-            Number of the training set, from 0. The same number gives the same set.
+            Number of the training set, from 0. The same number always gives the same set.
 
         Returns
         -------
         X : ndarray of shape (n_train, n_features) or DataFrame
             Features.
         y : ndarray of shape (n_train,)
-            Targets drawn from the truth.
+            Targets that are drawn from the true distribution.
         """
         index = check_index(index)
         X = self._fixed_X
@@ -148,31 +149,31 @@ class KnownProcess(ConstructedProcess):
         return X, check_finite(y, "y")
 
     def predict_dist(self, X: Any) -> Distribution:
-        """Return the true distribution of y.
+        """Return the true distribution of y for each row.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features) or DataFrame
-            Features, as for ``truth``.
+            Features, in a form that ``truth`` accepts.
 
         Returns
         -------
         dist : Distribution of n rows
-            Result of ``truth``.
+            The result of ``truth``.
         """
         return check_truth(self.truth(X), count_rows(X), "truth")
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the regression function, the mean of the truth.
+        """Return the regression function for each row, which is the mean of the true distribution.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features) or DataFrame
-            Features, as for ``truth``.
+            Features, in a form that ``truth`` accepts.
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            Regression function in the units of y.
+            Values of the regression function, in the units of y.
         """
         return self.predict_dist(X).mean()

@@ -31,7 +31,7 @@ def _uniform(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _bimodal(n: int, rng: np.random.Generator) -> FloatArray:
-    """Draw from two equal normal components at -0.4 and 0.3, truncated to [-0.5, 0.5]."""
+    """Draw from a mixture of two normal distributions at -0.4 and 0.3, truncated to [-0.5, 0.5]."""
     loc, scale = np.where(rng.uniform(size=n) < 0.5, -0.4, 0.3), 0.08
     x = truncnorm.ppf(rng.uniform(size=n), (-0.5 - loc) / scale, (0.5 - loc) / scale, loc, scale)
     return np.asarray(x)[:, np.newaxis]
@@ -60,19 +60,20 @@ def make_known_process(
     Parameters
     ----------
     name : {"cubic", "cubic-heteroscedastic", "cubic-gap"}
-        "cubic" has uniform x and noise of standard deviation 0.2 (section 5.2 of [1]_).
-        "cubic-heteroscedastic" has uniform x and noise of standard deviation :math:`0.1 + x^2` (5.3).
-        "cubic-gap" has noise of standard deviation 0.2 and few rows from -0.2 to 0.1 (5.4). The paper does
-        not publish the density of x. Here, the density is an equal mixture of two normal distributions at
-        -0.4 and 0.3 with standard deviation 0.08, truncated to [-0.5, 0.5].
+        "cubic" has a uniform x, and noise with standard deviation 0.2 (section 5.2 of [1]_).
+        "cubic-heteroscedastic" has a uniform x, and noise with standard deviation :math:`0.1 + x^2` (section
+        5.3). "cubic-gap" has noise with standard deviation 0.2, and few rows from -0.2 to 0.1 (section 5.4).
+        The paper does not state the density of x for "cubic-gap". This function uses a mixture of two normal
+        distributions with equal weights, means -0.4 and 0.3 and standard deviation 0.08, truncated to [-0.5,
+        0.5].
     n_train : int, default=1000
         Number of rows of a training set.
     n_test : int, default=1000
         Number of test rows. All simulations have the same test rows.
     fixed_X : bool, default=False
-        Whether all training sets have the same features and differ in the targets only.
+        Whether all training sets have the same features and different targets.
     random_state : int, RandomState instance or None, default=None
-        Seed of the data; an integer makes results reproducible.
+        Seed of the data. An integer makes results reproducible.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def make_known_process(
 
     See Also
     --------
-    KnownProcess : Process given by your own functions.
+    KnownProcess : Process that is given by your own functions.
 
     References
     ----------

@@ -17,15 +17,15 @@ from skuq.distributions import Distribution
 Kind = Literal["prediction", "confidence"]
 
 _RESAMPLES_AT_ONCE = 50
-"""Number of resampled studies in memory at a time."""
+"""Number of resampled studies in memory at the same time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointwiseCoverage:
     """Coverage of prediction and confidence intervals at each test row, over repeated training sets.
 
-    `simulate_coverage` returns this object. For one nominal coverage, such as the default of 0.9, arrays have
-    no axis of coverages.
+    `simulate_coverage` returns this object. If there is a single nominal coverage, such as the default 0.9,
+    the arrays have no axis for coverages.
 
     Parameters
     ----------
@@ -34,22 +34,23 @@ class PointwiseCoverage:
     X_test : array-like or DataFrame of n rows
         Test rows of the process.
     truth : Distribution of n rows or None
-        Distribution of y in the test rows; None if the process has only one target per row.
+        True distribution of y in the test rows; None if only one target per row is known.
     prediction_coverages : ndarray of shape (S, n) or (S, n, k)
-        Probability that a new target is in the prediction interval of each of the S simulations, equation 7
-        of [1]_. If ``truth`` is None, the values are 0 or 1.
+        Probability that a new target is in the prediction interval, for each of the S simulations and each
+        test row (equation 7 of [1]_). If ``truth`` is None, the values are 0 or 1.
     confidence_coverages : ndarray of bool of shape (S, n) or (S, n, k), or None
-        Whether the confidence interval contains the regression function; None without confidence intervals.
+        Whether the confidence interval contains the regression function. None if there are no confidence
+        intervals.
     prediction_width, confidence_width : ndarray of shape (n,) or (n, k)
-        Mean width over simulations, in the units of y. ``confidence_width`` may be None.
+        Mean width of the intervals over simulations, in the units of y. ``confidence_width`` may be None.
     bias : ndarray of shape (n,) or None
-        Mean over simulations of the predicted mean, minus the regression function, in the units of y. None if
-        ``truth`` is None.
+        Mean of the predicted means over simulations, minus the regression function, in the units of y. None
+        if ``truth`` is None.
     spread : ndarray of shape (n,)
-        Standard deviation over simulations of the predicted mean, in the units of y.
+        Standard deviation of the predicted means over simulations, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean over simulations of the predicted epistemic standard deviation, which is the estimator's estimate
-        of ``spread``. None without confidence intervals.
+        Mean of the predicted epistemic standard deviations over simulations. This is the estimator's own
+        estimate of ``spread``. None if there are no confidence intervals.
 
     See Also
     --------
@@ -58,8 +59,8 @@ class PointwiseCoverage:
 
     Notes
     -----
-    Confidence intervals have low coverage if the estimator is biased, or if ``claimed_spread`` is smaller
-    than ``spread``. To find the cause, compare ``bias``, ``spread`` and ``claimed_spread``.
+    Confidence intervals have a low coverage if the estimator is biased, or if ``claimed_spread`` is smaller
+    than ``spread``. Compare ``bias``, ``spread`` and ``claimed_spread`` to find the cause.
 
     References
     ----------
@@ -102,77 +103,76 @@ class PointwiseCoverage:
 
     @property
     def n_simulations(self) -> int:
-        """Number of simulations S."""
+        """Number S of simulations."""
         return int(self.prediction_coverages.shape[0])
 
     @property
     def picf(self) -> FloatArray:
-        """Prediction interval coverage fraction of each row, shape (n,) or (n, k); equation 6."""
+        """Prediction interval coverage fraction of each test row, shape (n,) or (n, k) (equation 6)."""
         fraction: FloatArray = self._covered("prediction").mean(axis=0)
         return fraction
 
     @property
     def cicf(self) -> FloatArray:
-        """Confidence interval coverage fraction of each row, shape (n,) or (n, k)."""
+        """Confidence interval coverage fraction of each test row, shape (n,) or (n, k)."""
         fraction: FloatArray = self._covered("confidence").mean(axis=0)
         return fraction
 
     @property
     def picp(self) -> FloatArray:
-        """Prediction interval coverage probability of each simulation over the rows, shape (S,) or (S, k)."""
+        """Prediction interval coverage probability of each simulation over all rows, shape (S,) or (S, k)."""
         share: FloatArray = self.prediction_coverages.mean(axis=1)
         return share
 
     @property
     def cicp(self) -> FloatArray:
-        """Confidence interval coverage probability of each simulation, shape (S,) or (S, k)."""
+        """Confidence interval coverage probability of each simulation over all rows, shape (S,) or (S, k)."""
         share: FloatArray = self._covered("confidence").mean(axis=1)
         return share
 
     def _covered(self, kind: Kind) -> FloatArray | BoolArray:
-        """Return the coverage of each interval, or raise if the coverage of single rows is not defined."""
+        """Return the coverage of each interval; raise if the coverage of single rows is not defined."""
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
-                    "the coverage at each row requires the distribution of y, but the process has only one "
-                    "target per row. The share of simulations that cover one target is not a probability, "
+                    "the coverage at each row needs the distribution of y, but this process has only one "
+                    "target per row. The share of simulations that cover this target is not the coverage, "
                     "and its Brier score is large even for perfect intervals. Use `picp`, "
                     "skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
             return self.prediction_coverages
         if self.confidence_coverages is None:
             raise ValueError(
-                "`kind` must be 'prediction', because the result has no confidence intervals. Either "
-                "`confidence` was False, the regression function is unknown, or the estimator does not "
-                "separate epistemic from aleatoric uncertainty. With confidence=True, simulate_coverage "
-                "raises an error that names the reason."
+                "`kind` must be 'prediction', because the result has no confidence intervals: either "
+                "`confidence` was False, or the regression function is unknown, or the estimator does not "
+                "separate epistemic from aleatoric uncertainty. To see the reason, call simulate_coverage "
+                "with confidence=True."
             )
         return self.confidence_coverages
 
     def brier_score(self, kind: Kind = "prediction", *, corrected: bool = False) -> float | FloatArray:
-        """Return the mean squared difference between coverage at each row and nominal coverage, equation 8.
+        """Return the mean squared difference between the coverage at each row and the nominal coverage.
 
-        The smaller the better, minimum is zero unless corrected.
+        The smaller the better, minimum is zero unless corrected (equation 8).
 
         Parameters
         ----------
         kind : {"prediction", "confidence"}, default="prediction"
-            Kind of intervals. The score of prediction intervals uses PICF, the score of confidence intervals
-            uses CICF.
+            Kind of intervals. The score uses PICF for prediction intervals and CICF for confidence intervals.
         corrected : bool, default=False
-            Whether to subtract the Monte Carlo error, the variance over simulations divided by S. The
-            corrected score is unbiased and may be negative. The uncorrected score of perfect confidence
-            intervals with nominal coverage c is c(1 - c) / S on average.
+            Whether to subtract the Monte Carlo error, which is the variance over simulations divided by S.
+            The corrected score is unbiased and may be negative. Without the correction, the mean score of
+            perfect confidence intervals with nominal coverage c is c(1 - c) / S.
 
         Returns
         -------
         score : float or ndarray of shape (k,)
-            Brier score of each nominal coverage.
+            Brier score for each nominal coverage.
 
         Raises
         ------
         ValueError
-            If the result has no such intervals, or if the process has no known truth.
+            If the result has no intervals of this kind, or if the process has no known truth.
         """
         covered = self._covered(check_option(kind, "kind", ("prediction", "confidence")))
         score = np.square(covered.mean(axis=0) - self.coverage).mean(axis=0)
@@ -183,24 +183,25 @@ class PointwiseCoverage:
     def summary(
         self, *, n_resamples: int = 1000, random_state: int | np.random.RandomState | None = None
     ) -> pd.DataFrame:
-        """Return a table with one row per kind of interval and nominal coverage.
+        """Return a table with one row for each kind of interval and each nominal coverage.
 
         Parameters
         ----------
         n_resamples : int, default=1000
-            Number of bootstrap resamples of simulations for the standard error. Rows of one simulation are
-            dependent and are not resampled.
+            Number of bootstrap resamples for the standard error. Simulations are resampled; rows are not,
+            because the rows of one simulation are dependent.
         random_state : int, RandomState instance or None, default=None
-            Seed of the resamples; an integer makes results reproducible.
+            Seed of the resamples. An integer makes results reproducible.
 
         Returns
         -------
         table : DataFrame
-            Table with the index kind and coverage. ``brier``: Brier score; ``standard_error``: standard error
-            of the Brier score; ``perfect_brier``: expected Brier score of perfect intervals (c(1 - c) / S for
-            confidence intervals and 0 for prediction intervals); ``mean_coverage``, ``min_coverage``,
-            ``max_coverage``: coverage over the rows; ``width``: mean width; ``true_width``: width of the
-            central interval of the truth. Unknown values are NaN.
+            The index contains kind and coverage. The columns are ``brier``, the Brier score;
+            ``standard_error``, its standard error; ``perfect_brier``, its expected value for perfect
+            intervals, which is c(1 - c) / S for confidence intervals and 0 for prediction intervals;
+            ``mean_coverage``, ``min_coverage`` and ``max_coverage`` over the rows; ``width``, the mean width;
+            and ``true_width``, the mean width of the central intervals of the true distribution. Unknown
+            values are NaN.
         """
         n_resamples = check_integer(n_resamples, "n_resamples", minimum=2)
         rng = check_random_state(random_state)
@@ -253,15 +254,15 @@ class PointwiseCoverage:
         return line
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row per test row.
+        """Return a table with one row for each test row.
 
         Returns
         -------
         table : DataFrame of n rows
-            Table with the index of ``X_test`` if it is a DataFrame. Columns are ``picf``,
-            ``prediction_width``, ``cicf`` and ``confidence_width``, followed by ``bias``, ``spread`` and
-            ``claimed_spread``. For several coverages, the name of a column contains the coverage, such as
-            ``picf_0.8``. Columns without values are left out.
+            The index is the index of ``X_test`` if it is a DataFrame. The columns are ``picf``,
+            ``prediction_width``, ``cicf``, ``confidence_width``, ``bias``, ``spread`` and ``claimed_spread``.
+            If there are several coverages, the names of the first four columns contain the coverage, such as
+            ``picf_0.8``. Columns without values are missing.
         """
         columns: dict[str, FloatArray] = {}
         for kind, level, covered, width in self._intervals():

@@ -1,8 +1,8 @@
-"""Independent random streams for data and training of a study.
+"""Independent random streams for the data and the training of a study.
 
-Simulation s has the s-th child of a seed, and this child has one stream each for features, targets and
-training. Data and training are therefore independent even if process and study have the same seed, and the
-first simulations do not depend on the number of simulations.
+Each simulation has its own child of a seed, and each child has separate streams for features, targets and
+training. Data and training are therefore independent, even if the process and the study have the same seed.
+The first simulations do not depend on the number of simulations.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _FEATURES, _TARGETS, _TRAINING = range(3)
 
 
 def draw_seed(random_state: Any) -> int:
-    """Draw an integer from a ``random_state``; None gives a new integer at each call."""
+    """Draw an integer from a ``random_state``; None gives a different integer in each call."""
     return int(check_random_state(random_state).randint(MAX_SEED))
 
 
 def fixed_rng(seed: int) -> np.random.Generator:
-    """Return the generator of the features that a process draws once."""
+    """Return the generator for the features that are drawn only once."""
     return np.random.default_rng(np.random.SeedSequence(seed))
 
 
@@ -32,7 +32,7 @@ def feature_rng(seed: int, index: int) -> np.random.Generator:
 
 
 def target_rng(seed: int, index: int) -> np.random.RandomState:
-    """Return the generator of the targets of one training set, for `Distribution.sample`."""
+    """Return the generator for the targets of one training set, as `Distribution.sample` needs it."""
     return np.random.RandomState(np.random.MT19937(_stream(seed, index, _TARGETS)))
 
 

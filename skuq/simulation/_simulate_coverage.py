@@ -22,7 +22,7 @@ from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
 _FEW_SIMULATIONS = 30
-"""With fewer simulations, a coverage of 90 % at a row has a standard error above 0.05."""
+"""With fewer simulations, the standard error of a coverage of 90 % at a row is above 0.05."""
 
 
 def simulate_coverage(
@@ -37,49 +37,49 @@ def simulate_coverage(
 ) -> PointwiseCoverage:
     """Return the coverage of an estimator's intervals at each x, over repeated training sets.
 
-    A single test set shows the average coverage of intervals, but not the coverage at each x [1]_. This
-    function fits the estimator to many training sets of a process with a known truth. At each test row, the
-    function returns the coverage of the prediction intervals. If the estimator has confidence intervals, the
-    function also returns the coverage of these intervals.
+    A single test set shows the average coverage of the intervals, but not the coverage at each x [1]_. This
+    function fits the estimator to many training sets of a process with a known truth, and returns the
+    coverage of the prediction intervals at each test row. If the estimator has confidence intervals, their
+    coverage is also returned.
 
     Parameters
     ----------
     estimator : estimator
-        Regressor for `~skuq.prediction.predict_dist`; cloned in each simulation. Callbacks of the estimator
-        get one task per simulation.
+        Regressor that `~skuq.prediction.predict_dist` accepts; cloned for each simulation. Callbacks of the
+        estimator get one task per simulation.
     process : KnownProcess, EstimatedProcess or SplitData
-        Source of the training sets and of the truth in the test rows. The truth of `SplitData` is unknown, so
-        only the coverage of each simulation is returned.
+        Source of the training sets, and of the true distributions in the test rows. A `SplitData` has no true
+        distributions, so only the coverage of each simulation is returned.
     n_simulations : int, default=100
-        Number of training sets S, at least 2. Fewer than 30 cause a `SmallSampleWarning`.
+        Number S of training sets, at least 2. Fewer than 30 give a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
-        Whether to compute confidence intervals, which describe only the epistemic uncertainty. "auto"
-        computes them if the first predicted distribution separates epistemic from aleatoric uncertainty. True
-        raises an error if the distribution does not separate them.
+        Whether to compute confidence intervals, which include only the epistemic uncertainty. "auto" computes
+        them if the first predicted distribution separates epistemic from aleatoric uncertainty. With True, an
+        error is raised if it does not.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the training; an integer makes results reproducible. The data depend on the seed of the
+        Seed of the training. An integer makes results reproducible. The data depend on the seed of the
         process.
 
     Returns
     -------
     result : PointwiseCoverage
-        Coverage, widths, bias, and the true and the claimed spread of the predicted mean.
+        Coverage, width and bias, and the true and the predicted standard deviation of the predicted mean.
 
     Raises
     ------
     NotProbabilisticError
-        If the estimator has no predictive distribution. Raised before the first fit.
+        If the estimator has no predictive distribution. The error is raised before the first fit.
     NotFittedError
         If the process is not fitted.
     NoDecompositionError
         With ``confidence=True``, if the estimator does not separate epistemic from aleatoric uncertainty.
     ValueError
-        If the process has fewer training sets than simulations, or if confidence intervals are required and
-        the regression function is unknown. Raised before the first fit.
+        If the process has fewer training sets than simulations, or if confidence intervals are requested and
+        the regression function is unknown. The error is raised before the first fit.
 
     See Also
     --------
@@ -88,16 +88,16 @@ def simulate_coverage(
 
     Notes
     -----
-    Each simulation sets every ``random_state`` of the estimator and of its parts, including integers. If all
-    simulations had the same seed, the effect of this seed would count as bias. A splitter with a seed keeps
-    this seed. Simulation s depends on s and on the seeds only. The first 20 of 100 simulations therefore
-    equal a study of 20 simulations, and two estimators with one process get the same data. Each warning is
-    given once for all simulations.
+    Each simulation sets all parameters ``random_state`` of the estimator and of its parts, including
+    integers, because the effect of one common seed would count as bias. A splitter with a seed keeps its
+    seed. A simulation depends only on its number and on the seeds. The first 20 of 100 simulations therefore
+    equal a study with 20 simulations, and two estimators get the same data from the same process. Each
+    category of warnings is issued once for all simulations.
 
-    The cost is S fits. Networks of `skuq.neural` train many simulations at a time, in a fraction of the time
-    of single fits, if they are not inside a container such as a Pipeline. These networks standardize their
-    inputs and need no Pipeline. Memory is proportional to the product of simulations, test rows and
-    coverages. Fitted models are not kept.
+    Cost: S fits. Networks of `skuq.neural` are trained for many simulations at a time, in a fraction of the
+    time of separate fits, unless they are inside a container such as a Pipeline. (These networks standardize
+    their inputs, so they do not need a Pipeline.) The memory is proportional to the product of the numbers of
+    simulations, test rows and coverages. Fitted models are not stored.
 
     References
     ----------
@@ -129,7 +129,7 @@ def simulate_coverage(
     if n_simulations < _FEW_SIMULATIONS:
         warn_user(
             f"coverage at a row has a standard error of up to {0.5 / np.sqrt(n_simulations):.2f} with "
-            f"{n_simulations} simulations. Use 100 or more.",
+            f"{n_simulations} simulations. Use at least 100 simulations.",
             SmallSampleWarning,
         )
     if process.truth_ is None:
@@ -163,7 +163,7 @@ def _run(
 
 
 def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int | None) -> Iterator[Forecast]:
-    """Yield the forecasts of all simulations in order, and give each category of warnings once."""
+    """Yield the forecasts of all simulations in order; issue each category of warnings once."""
     warned: dict[type[Warning], str] = {}
     calls = (
         delayed(fit_and_forecast)(estimator, task, training_sets(process, task), process.X_test_)
@@ -178,11 +178,11 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
 
 
 class _Study:
-    """Accumulator of the forecasts; each forecast is added once, in the order of the simulations."""
+    """Accumulator of the forecasts, which are added in the order of the simulations."""
 
     def __init__(self, process: Any, n_simulations: int, levels: FloatArray) -> None:
         self._process = process
-        # A single observed target is a point mass: its coverage is 0 or 1.
+        # a single observed target is a point mass, so its coverage is 0 or 1
         self._truth = process.truth_
         self._target = Empirical(np.c_[process.y_test_]) if self._truth is None else self._truth
         n, k = len(self._target), len(levels)
@@ -196,8 +196,7 @@ class _Study:
     def add(self, number: int, forecast: Forecast) -> None:
         lower, upper = forecast.prediction[:, 0], forecast.prediction[:, 1]
         for j in range(lower.shape[1]):
-            # P(l <= Y <= u) is F(u) - F(l-); the left limit F(l-) differs from F(l) if the truth has an atom
-            # at l
+            # P(l <= Y <= u) is F(u) - F(l-); the left limit F(l-) differs from F(l) if there is an atom at l
             below = self._target.cdf(np.nextafter(lower[:, j], -np.inf))
             self._covers_y[number, :, j] = self._target.cdf(upper[:, j]) - below
         self._widths[0] += upper - lower
@@ -208,7 +207,7 @@ class _Study:
             self._add_confidence(number, forecast)
 
     def _add_confidence(self, number: int, forecast: Forecast) -> None:
-        """Add the confidence intervals of a simulation, which must exist if the first simulation has them."""
+        """Add the confidence intervals of a simulation; all simulations have them if the first one does."""
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
@@ -220,7 +219,7 @@ class _Study:
         self._claimed += forecast.epistemic_std
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
-        """Return the result; for a single coverage, its arrays have no axis of coverages."""
+        """Return the result; for a single coverage, its arrays have no axis for coverages."""
         n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Processes from disjoint training sets of a very large data set."""
+"""Processes with disjoint training sets of a very large data set."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from skuq.simulation._seeds import draw_seed
 class SplitData(ConstructedProcess):
     """Very large data set, divided into test rows and disjoint training sets.
 
-    All targets are real, but the truth is unknown. Each test row has only one target. Therefore, a simulation
-    gives only the share of test rows that the prediction intervals cover. The coverage at each x and the
-    coverage of confidence intervals are not available. The process needs no ``fit``.
+    All targets are real, but the true distribution is unknown, and each test row has a single target. A
+    simulation therefore only shows the share of test rows that the prediction intervals cover. The coverage
+    at each x and the coverage of confidence intervals cannot be computed. There is no ``fit``.
 
     Parameters
     ----------
     X : array-like, DataFrame or sparse matrix of n rows
-        Features. They are not converted.
+        Features, which are not converted.
     y : array-like of shape (n,)
-        Target.
+        Observed targets.
     n_train : int
         Number of rows of a training set.
     n_test : int
         Number of test rows.
     random_state : int, RandomState instance or None, default=None
-        Seed of the split; an integer makes results reproducible. None draws a seed once, at construction.
+        Seed of the split. An integer makes results reproducible. With None, one seed is drawn in the
+        constructor.
 
     Attributes
     ----------
@@ -40,9 +41,9 @@ class SplitData(ConstructedProcess):
     y_test_ : ndarray of shape (n_test,)
         Targets of the test rows.
     truth_ : None
-        Distribution of y in the test rows, which is unknown.
+        None, because the true distribution of y is unknown.
     n_training_sets_ : int
-        Number of disjoint training sets, the largest number of simulations.
+        Number of disjoint training sets, which is the largest number of simulations.
 
     Raises
     ------
@@ -51,14 +52,14 @@ class SplitData(ConstructedProcess):
 
     See Also
     --------
-    EstimatedProcess : Process with a known truth, for confidence intervals and coverage at each x.
+    EstimatedProcess : Process with a known truth, for the coverage at each x and of confidence intervals.
 
     Notes
     -----
-    The method is the third proposal of [1]_, section 4. One target per row does not determine the
-    probability of coverage at this row. Even perfect 90 % intervals have a Brier score of about 0.09, because
-    each coverage is then 0 or 1. `PointwiseCoverage.picf` and its score therefore raise an error.
-    ``result.prediction_coverages.mean(axis=0)`` is the share of simulations that cover each target.
+    This is the third proposal of [1]_, section 4. A single target per row does not determine the probability
+    of coverage at this row. Even perfect 90 % intervals would have a Brier score of about 0.09, because the
+    coverage of a single target is 0 or 1. `PointwiseCoverage.picf` and the Brier score therefore raise an
+    error. ``result.prediction_coverages.mean(axis=0)`` is the share of simulations that cover each target.
 
     References
     ----------

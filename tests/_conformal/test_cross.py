@@ -601,7 +601,7 @@ def test_a_model_that_predicts_nan_raises(method):
         (
             {"method": "jackknife+ab", "n_estimators": 1},
             ValueError,
-            "rows are in all 1 resamples, .* Raise `n_estimators` to about 50",
+            "rows are in all 1 resamples, .* Increase `n_estimators` to about 50",
         ),
         (
             {"method": "jackknife+ab", "cv": ShuffleSplit(2, random_state=0)},
@@ -674,7 +674,7 @@ def test_weights_that_are_no_repetitions_raise(rows, method):
     with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
         CrossConformalRegressor(LinearRegression(), method).fit(X, y, sample_weight=np.full(60, 0.01))
     past = (np.arange(60) < 12).astype(float)
-    with pytest.raises(ValueError, match="must be positive for some test row of `cv`"):
+    with pytest.raises(ValueError, match="must be positive for at least one test row of `cv`"):
         CrossConformalRegressor(LinearRegression(), cv=TimeSeriesSplit(4)).fit(X, y, sample_weight=past)
 
 
@@ -730,7 +730,7 @@ def test_one_row_that_calibrates():
     last = [(np.arange(9), [9])]
     model = CrossConformalRegressor(LinearRegression(), cv=last).fit(X, y)
     assert_allclose(model.predict_dist(X[:2]).levels, [0.25, 0.5, 0.75])
-    with pytest.raises(ValueError, match="a predictive distribution needs more calibration rows: with 1,"):
+    with pytest.raises(ValueError, match="a predictive distribution needs more calibration rows, got 1,"):
         model.set_params(symmetric=False).fit(X, y).predict_dist(X[:2])
 
 

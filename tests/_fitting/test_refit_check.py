@@ -137,7 +137,7 @@ def test_out_of_fold_distributions_of_another_model_are_warned_of():
         def _predict_dist(self, X):
             return Normal(np.full(len(X), self.loc_), 1.0)
 
-    with pytest.warns(FoldMismatchWarning, match="returns distributions of the folds' models"):
+    with pytest.warns(FoldMismatchWarning, match="returns distributions from the models of the folds"):
         Marginal().fit_transform(X, y)
 
 

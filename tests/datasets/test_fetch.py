@@ -104,7 +104,7 @@ def test_a_damaged_file_of_the_mirror_is_an_error(damage, tmp_path, monkeypatch)
 )
 def test_the_nearest_name_is_suggested(fetch_set, name, near):
     with pytest.raises(
-        ValueError, match=rf"`name` must name a data set, .*\. Did you mean '{near}'\? Known: "
+        ValueError, match=rf"`name` must be the name of a data set, .*\. Did you mean '{near}'\? Known: "
     ):
         fetch_set(name)
 
@@ -128,7 +128,7 @@ def test_the_loader_of_a_set_is_named():
 @pytest.mark.parametrize("name", [3, None, "", ["abalone"], "xyz"])
 def test_a_name_like_none_gets_all_names(name):
     with pytest.raises(
-        ValueError, match=r"`name` must name a data set, got [^.]*\. Known: boston, concrete,"
+        ValueError, match=r"`name` must be the name of a data set, got [^.]*\. Known: boston, concrete,"
     ):
         fetch_gal(name)
 
@@ -417,7 +417,7 @@ def test_a_set_without_a_published_table_is_said_to_be_unverified(monkeypatch, t
     monkeypatch.delenv("SKUQ_DATA", raising=False)
     found = fetch_uci("superconductivity", data_home=tmp_path)
     assert not found.verified
-    assert "unverified" in found.DESCR
+    assert "not checked" in found.DESCR
 
 
 def test_without_a_checksum_the_names_must_agree(monkeypatch, tmp_path):

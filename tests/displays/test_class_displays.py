@@ -62,7 +62,7 @@ def test_each_fold_of_a_cross_validation_has_a_curve(display):
     assert drawn.line_[0].get_label() == "GaussianNB (3 folds)"
     with pytest.raises(ValueError, match="return_estimator=True, return_indices=True"):
         display.from_cv_results({}, X, Y)
-    with pytest.raises(ValueError, match="must be the X passed to cross_validate"):
+    with pytest.raises(ValueError, match="must be the X that was passed to cross_validate"):
         display.from_cv_results(results, X[:50], Y[:50])
 
 

@@ -255,7 +255,9 @@ def test_bad_cv_results(display, data, cv_results):
         display.from_cv_results(without, X, y)
     with pytest.raises(TypeError, match="`cv_results` must be the dictionary from cross_validate, got KFold"):
         display.from_cv_results(KFold(3), X, y)
-    with pytest.raises(ValueError, match="`X` must be the X passed to cross_validate, got 1000 rows"):
+    with pytest.raises(
+        ValueError, match="`X` must be the X that was passed to cross_validate, got 1000 rows"
+    ):
         display.from_cv_results(cv_results, X[:1000], y[:1000])
     with pytest.raises(ValueError, match="`y` must have 1200 rows"):
         display.from_cv_results(cv_results, X, y[:1000])

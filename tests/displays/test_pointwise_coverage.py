@@ -114,7 +114,9 @@ def test_one_of_several_coverages():
     display = draw(result, coverage=0.9)
     assert_array_equal(display.values, result.picf[:, 1])
     assert display.coverage == 0.9
-    with pytest.raises(ValueError, match=r"`coverage` must be one of \[0.8, 0.9\], the coverages"):
+    with pytest.raises(
+        ValueError, match=r"`coverage` must be one of the coverages of the result, \[0.8, 0.9\]"
+    ):
         draw(result)
     with pytest.raises(ValueError, match="`coverage` must be one of"):
         draw(result, coverage=0.5)

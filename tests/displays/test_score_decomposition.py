@@ -90,7 +90,7 @@ def test_bad_decompositions_are_named():
         build({"a": MODELS["right"]})
     with pytest.raises(ValueError, match="`decompositions` must be finite"):
         build({"a": replace(one, miscalibration=np.inf)})
-    with pytest.raises(ValueError, match="`decompositions` must be of the same rows"):
+    with pytest.raises(ValueError, match="`decompositions` must have the same rows"):
         build({"a": one, "b": replace(one, uncertainty=2 * one.uncertainty)})
 
 

@@ -233,7 +233,7 @@ def test_transformed_refuses_what_is_no_monotone_elementwise_map():
     base = Normal([0.0, 1.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="`func` must be defined at all values"):
         Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
-    with pytest.raises(ValueError, match="increasing or decreasing for all rows"):
+    with pytest.raises(ValueError, match="increasing in all rows or decreasing in all rows"):
         Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
     with pytest.raises(ValueError, match="elementwise"):
         Transformed(base, lambda x: x[:1], lambda x: x)
@@ -388,7 +388,7 @@ def test_as_distribution_takes_three_kinds():
         as_distribution(np.zeros((3, 2)))
     with pytest.raises(TypeError, match="got list"):
         as_distribution([[0.0], [1.0]])
-    with pytest.raises(ValueError, match=r"must be \(loc, scale\), got 3"):
+    with pytest.raises(ValueError, match=r"must be \(loc, scale\) if it is a tuple, got 3"):
         as_distribution(([0.0], [1.0], [2.0]))
 
 

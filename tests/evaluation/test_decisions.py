@@ -243,11 +243,14 @@ def test_bad_actions_are_named(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "crps"}, "`loss` must have an action"),
+        ({"loss": "crps"}, "`loss` must depend on an action"),
         ({"loss": "interval", "actions": [1.0]}, "`actions` must be None for the loss 'interval'"),
         ({"actions": []}, "`actions` must have shape"),
         ({"actions": [np.inf]}, "`actions` must be finite"),
-        ({"loss": lambda a, y: -a}, "still falls at .* Pass `actions`"),
+        (
+            {"loss": lambda a, y: -a},
+            "still decreases at the action .* Pass the possible actions as `actions`",
+        ),
     ],
 )
 def test_bad_searches_are_named(options, message):

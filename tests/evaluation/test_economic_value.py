@@ -94,8 +94,8 @@ def test_the_default_ratios():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threshold": 9.0}, "got 0 events above 9 in 2 rows"),
-        ({"threshold": -9.0}, "got 2 events above -9 in 2 rows"),
+        ({"threshold": 9.0}, "got 0 targets above 9 in 2 rows"),
+        ({"threshold": -9.0}, "got 2 targets above -9 in 2 rows"),
         ({"threshold": np.nan}, "`threshold` must be finite"),
         ({"threshold": 0.5, "event": "over"}, "`event` must be one of 'above', 'below', got 'over'"),
         ({"threshold": 0.5, "ratios": [0.5, 1.0]}, "`ratios` must lie strictly between 0 and 1, got 1"),
@@ -108,5 +108,5 @@ def test_bad_arguments_are_named(options, message):
 
 
 def test_one_row_has_no_two_outcomes():
-    with pytest.raises(ValueError, match="must have events and other outcomes"):
+    with pytest.raises(ValueError, match="must have rows with and without the event"):
         relative_economic_value([1.0], ([0.0], 1.0), threshold=0.5)

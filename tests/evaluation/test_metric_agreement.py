@@ -175,7 +175,7 @@ def test_a_report_of_several_models(models):
 
 def test_a_report_of_one_model_is_refused(models):
     y, forecasts = models
-    with pytest.raises(ValueError, match="`reports` must have several models, got a report of one"):
+    with pytest.raises(ValueError, match="`reports` must contain several models, got a report of one model"):
         metric_agreement(uncertainty_report(y, forecasts["1.0"], **OPTIONS))
 
 
@@ -194,7 +194,7 @@ def test_reports_of_different_coverages_are_refused(models):
         name: uncertainty_report(y, dist, coverage=coverages[name], **OPTIONS)
         for name, dist in forecasts.items()
     }
-    with pytest.raises(ValueError, match=r"must have the same target of 'picp', got 0\.8, 0\.9, 0\.95"):
+    with pytest.raises(ValueError, match=r"must have the same optimum of 'picp', got 0\.8, 0\.9, 0\.95"):
         metric_agreement(reports)
 
 

@@ -331,12 +331,12 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
         (
             {"shift": lambda X, severity, seed: X[:5]},
             ValueError,
-            "`shift` must return .* rows, as many as it gets, got 5",
+            "`shift` must not change the number of rows, got 5 rows",
         ),
         (
             {"shift": lambda X, severity, seed: None},
             ValueError,
-            "`shift` must return .* rows, as many as it gets, got 0",
+            "`shift` must not change the number of rows, got 0 rows",
         ),
         ({"severities": [np.inf]}, ValueError, "`severities` must be finite"),
         ({"shift": 2}, TypeError, "`shift` must be a Tilt or a function"),
@@ -345,7 +345,7 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
         ({"scoring": 3}, TypeError, "`scoring` must be a name, a scorer"),
         ({"scoring": [get_scorer("picp")]}, TypeError, "`scoring` must be a list of names"),
         ({"scoring": {"effective_rows": "picp"}}, ValueError, "must not use the name 'effective_rows'"),
-        ({"scoring": lambda model, X, y: 0.0}, TypeError, "take `sample_weight`, .* '<lambda>' does not"),
+        ({"scoring": lambda model, X, y: 0.0}, TypeError, "accept `sample_weight`, .* '<lambda>' does not"),
         (
             {"scoring": lambda model, X, y, sample_weight=None: {"a": 1.0}},
             TypeError,

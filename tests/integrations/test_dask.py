@@ -133,7 +133,7 @@ def test_the_accumulator_of_the_caller_stays_empty(frame):
     total = accumulate(empty, parts_of(frame), "y", ("loc", "scale")).compute(scheduler="threads")
     assert total.n_rows == len(frame)
     assert empty.n_rows == 0
-    with pytest.raises(ValueError, match="`accumulator` must have no rows, got 1000 rows"):
+    with pytest.raises(ValueError, match="`accumulator` must not have rows, got 1000 rows"):
         accumulate(total, parts_of(frame), "y", ("loc", "scale"))
 
 
@@ -144,7 +144,7 @@ def test_the_accumulator_of_the_caller_stays_empty(frame):
         ([], ("loc", "scale"), ValueError, "at least one partition"),
         (da.ones(4), (1, 2), ValueError, "must have two dimensions, rows and columns, got 1"),
         (da.ones((4, 4), chunks=2), (1, 2), ValueError, "got 2 blocks of columns"),
-        (da.ones((4, 4)), "loc", TypeError, "`y_pred` must be the columns of mean and standard deviation"),
+        (da.ones((4, 4)), "loc", TypeError, "`y_pred` must be the columns of means and standard deviations"),
         (da.ones((4, 4)), (1, 2, 3), TypeError, "`y_pred` must be the columns of mean"),
     ],
 )
@@ -156,7 +156,7 @@ def test_what_cannot_be_accumulated_raises(data, y_pred, error, message):
 def test_what_cannot_be_predicted_raises(model):
     with pytest.raises(TypeError, match="`X` must be a dask DataFrame or a dask array, got ndarray"):
         predict(model, np.ones((3, 2)))
-    with pytest.raises(ValueError, match="`X` must hold all columns of a row in one block, got 2"):
+    with pytest.raises(ValueError, match="`X` must have all columns of a row in one block, got 2"):
         predict(model, da.ones((4, 4), chunks=2))
     with pytest.raises(TypeError, match="`accumulator` must be a MetricAccumulator, got str"):
         accumulate("crps", da.ones((4, 4)), 0, (1, 2))

@@ -104,9 +104,9 @@ def test_the_metric_is_that_of_skuq_on_the_validation_rows():
         ("mpiw", (), ValueError, "`loss` must be a metric with a direction, got 'mpiw'"),
         ("crps", ("neg_crps",), ValueError, "different names, got crps, crps"),
         ("rmse", (), ValueError, "`metric` must be a metric of skuq, got 'rmse'"),
-        (crps_loss, (), TypeError, "`loss` must be a metric of distributions by name"),
-        ("set_size", (), TypeError, "`loss` must be a metric of distributions"),
-        ("crps", (3,), TypeError, "`also_logged` must be a metric of distributions by name"),
+        (crps_loss, (), TypeError, "`loss` must be the name of a metric of distributions"),
+        ("set_size", (), TypeError, "`loss` must be the name of a metric of distributions"),
+        ("crps", (3,), TypeError, "`also_logged` must be the name of a metric of distributions"),
     ],
 )
 def test_what_is_no_metric_is_refused_before_the_search(loss, also_logged, error, message):

@@ -25,7 +25,7 @@ def test_the_metric_is_the_scorer():
         assert made(model, X, Y) == scorer(model, X, Y)
     with pytest.raises(NotProbabilisticError, match="Ridge gives no predictive distribution"):
         metric("crps")(Ridge().fit(X, Y), X, Y)
-    with pytest.raises(TypeError, match="`scorer` must be a metric by name"):
+    with pytest.raises(TypeError, match="`scorer` must be the name of a metric"):
         metric(crps_loss)
 
 

@@ -163,8 +163,12 @@ def test_an_infinite_quantile_is_a_forecast_above_every_threshold():
     ("options", "error", "message"),
     [
         ({"functional": "expectile"}, ValueError, "`functional` must be one of"),
-        ({"functional": "probability"}, ValueError, "`threshold` must be given for functional='probability'"),
-        ({"threshold": 1.0}, ValueError, "and only for it, got 1.0 for 'mean'"),
+        (
+            {"functional": "probability"},
+            ValueError,
+            "`threshold` must be given if and only if functional='probability'",
+        ),
+        ({"threshold": 1.0}, ValueError, "got threshold=1.0 with functional='mean'"),
         ({"functional": "quantile", "level": 1.0}, ValueError, "`level` must lie strictly between 0 and 1"),
         ({"thetas": []}, ValueError, "`thetas` must be a number or a non-empty 1-D array"),
         ({"thetas": [np.nan]}, ValueError, "`thetas` must be finite"),

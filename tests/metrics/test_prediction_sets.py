@@ -218,7 +218,7 @@ def test_options_of_a_table_are_checked():
 
 
 def test_what_takes_distributions_refuses_metrics_of_classes():
-    refused = "of distributions or intervals, got"
+    refused = "of distributions or intervals, got the classification metric"
     with pytest.raises(ValueError, match=f"`metric` must be a metric {refused} 'set_coverage'"):
         bootstrap_interval([0, 1, 0, 1], PROBA, "set_coverage")
     with pytest.raises(ValueError, match=f"`metrics` must be metrics {refused} 'ece'"):

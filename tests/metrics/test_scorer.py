@@ -185,7 +185,8 @@ def test_options_are_bound():
 def test_metrics_with_a_direction_accept_no_other():
     make_scorer("crps", greater_is_better=False)
     with pytest.raises(
-        ValueError, match="`greater_is_better` must be left out for 'crps', because lower is known"
+        ValueError,
+        match="`greater_is_better` must be None for 'crps', because the direction of this metric is fixed",
     ):
         make_scorer("crps", greater_is_better=True)
     narrow = make_scorer(mean_interval_width, greater_is_better=False)

@@ -200,7 +200,7 @@ class Unfit(IsotonicRecalibrator):
 
 
 def test_a_recalibrator_that_cannot_be_fitted_is_left_out_with_a_warning():
-    with pytest.warns(FitFailedWarning, match="recalibrator 'unfit' is left out.*no recalibration today"):
+    with pytest.warns(FitFailedWarning, match="recalibrator 'unfit' is not used.*no recalibration today"):
         model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
     assert model.leaderboard_["recalibration"].tolist() == ["none"]
     with pytest.raises(ValueError, match="no recalibration today"):
@@ -293,7 +293,7 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
     ]
     for space, params, rows, weights in cases:
         with pytest.raises(
-            ValueError, match="must name a study of the same data, folds, space and constraints"
+            ValueError, match="must be the name of a study with the same data, folds, space and constraints"
         ):
             auto(space, **params, **options).fit(rows, Y, **weights)
 
@@ -421,7 +421,7 @@ def test_candidates_see_the_rows_of_their_folds_alone():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_candidates_that_fail_are_left_out_with_a_warning(engine):
     space = {"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}, **TINY["estimators"]}}
-    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed, first 'wrong': .*alpha"):
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. The first is 'wrong': .*alpha"):
         model = auto(space, engine=engine, n_trials=2).fit(X, Y)
     assert model.leaderboard_["state"].tolist() == ["complete", "failed"]
     with pytest.raises(ValueError, match="alpha"):
@@ -633,7 +633,9 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
         match="`study_name` must name a study of the same data, folds, space and constraints, but 'mine'",
     ):
         auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(ValueError, match="`study_name` must name a study of the same data, folds, space"):
+    with pytest.raises(
+        ValueError, match="`study_name` must be the name of a study with the same data, folds, space"
+    ):
         auto(TINY, n_trials=1, **options).fit(X, Y)
 
 
@@ -939,7 +941,7 @@ def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
     space = {"package": {"estimator": package, "methods": ["conformal"]}, "here": here}
     monkeypatch.setattr(auto_module, "deferred_space", lambda: {"estimators": space})
     for params in ({"n_trials": 5}, {"n_trials": 5, "time_budget": 1000}):
-        with pytest.warns(FitFailedWarning, match="1 of 2 candidates failed, .* no such package"):
+        with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* no such package"):
             board = auto(None, **params).fit(X, Y).leaderboard_
         assert set(board["base"]) == {"here", "package"}
 

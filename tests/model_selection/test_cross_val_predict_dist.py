@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import BayesianRidge, Ridge
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.model_selection import cross_val_predict_dist
+from skuq.prediction import predict_dist
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,26 @@ def test_splitters_that_are_no_partition(data):
     X, y = data
     with pytest.raises(ValueError, match=r"every row exactly once.*RecalibratedRegressor"):
         cross_val_predict_dist(BayesianRidge(), X, y, cv=TimeSeriesSplit(3))
+
+
+def test_tested_rows_of_a_time_series(data):
+    X, y = data
+    cv = TimeSeriesSplit(3)
+    dist, rows = cross_val_predict_dist(BayesianRidge(), X, y, cv=cv, return_rows=True)
+    assert_array_equal(rows, np.concatenate([test for _, test in cv.split(X)]))
+    train, test = list(cv.split(X))[1]
+    alone = predict_dist(BayesianRidge().fit(X[train], y[train]), X[test])
+    assert_array_equal(dist.mean()[np.isin(rows, test)], alone.mean())
+
+
+def test_tested_rows_are_ascending_and_may_repeat(data):
+    X, y = data
+    folds = [(np.arange(30), np.arange(59, 40, -1)), (np.arange(20), np.arange(30, 60))]
+    dist, rows = cross_val_predict_dist(BayesianRidge(), X, y, cv=folds, return_rows=True)
+    assert len(dist) == len(rows) == 49
+    assert (np.diff(rows) >= 0).all()
+    with pytest.raises(ValueError, match="`return_rows` must be"):
+        cross_val_predict_dist(BayesianRidge(), X, y, return_rows="all")
 
 
 def test_not_probabilistic(data):

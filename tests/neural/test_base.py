@@ -190,7 +190,7 @@ def test_pairs_of_estimators_and_rows_are_fitted_together(sine):
 def test_fit_many_refuses_what_it_cannot_train(sine):
     X, y = sine
     model = MODELS["pnn"]
-    with pytest.raises(TypeError, match=r"must hold estimators of skuq\.neural.*LinearRegression"):
+    with pytest.raises(TypeError, match=r"must be estimators of skuq\.neural.*LinearRegression"):
         fit_many([model, LinearRegression()], X, y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         fit_many([model], X, y[:-1], [np.arange(10)])
@@ -311,7 +311,7 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
 def test_rows_held_out_must_count(sine):
     weight = np.where(np.arange(150) < 30, 0.0, 2.0)
     model = PNNRegressor(validation_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
-    with pytest.raises(ValueError, match="`validation_size` must hold out rows of positive weight"):
+    with pytest.raises(ValueError, match="`validation_size` must hold out rows with positive weight"):
         model.fit(*sine, sample_weight=weight)
 
 
@@ -505,7 +505,9 @@ def test_a_callback_may_stop_the_training(model, event, epoch, n_epochs, sine):
 
 
 def test_a_callback_must_let_one_epoch_end(model, sine):
-    with pytest.raises(ValueError, match="`callbacks` must not stop the training before the first epoch"):
+    with pytest.raises(
+        ValueError, match="`callbacks` must not stop the training before the end of the first epoch"
+    ):
         model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
 
 
@@ -602,7 +604,7 @@ def test_a_loss_that_averages_over_rows_raises(sine, params):
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
 def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model, sine):
     for score in ("crps", AbsoluteError()):
-        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss of the mean"):
+        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss without a variance"):
             clone(model).set_params(keep_best=score).fit(*sine)
     model.set_params(keep_best="squared_error").fit(*sine)
     assert "valid_loss" in model.history_[1]
@@ -626,7 +628,7 @@ def test_keep_best_names_a_score_or_is_false(model, sine):
     [
         (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
         ([], "`validation_size` must give at least one fold"),
-        (GroupKFold(3), "`validation_size` must be a splitter that needs no groups, got GroupKFold"),
+        (GroupKFold(3), "`validation_size` must be a splitter that does not need groups, got GroupKFold"),
         (
             "last",
             "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter",
@@ -695,8 +697,16 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
         ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
         ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
-        ({"net_params": {"lr": 0.1}}, ValueError, "must not hold 'lr'.* Use its parameter `learning_rate`"),
-        ({"net_params": {"criterion": 1}}, ValueError, "must not hold 'criterion', which .*Regressor sets"),
+        (
+            {"net_params": {"lr": 0.1}},
+            ValueError,
+            "must not contain 'lr'.* Use its parameter `learning_rate`",
+        ),
+        (
+            {"net_params": {"criterion": 1}},
+            ValueError,
+            "must not contain 'criterion', which .*Regressor sets",
+        ),
         ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
         ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use its parameter `lr_schedule`"),
         (

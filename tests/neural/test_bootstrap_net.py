@@ -173,4 +173,4 @@ def test_without_unseen_rows_it_raises():
         except ValueError as error:
             messages.append(str(error))
     assert 0 < len(messages) < 12
-    assert all("no row was left out by any of the 2 members" in message for message in messages)
+    assert all("no row is out of bag for any of the 2 members" in message for message in messages)

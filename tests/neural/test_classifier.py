@@ -464,7 +464,7 @@ def test_a_classifier_has_no_distribution(blobs):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["a"] * 120, "`y` must hold at least two classes, got one class, 'a'"),
+        (["a"] * 120, "at least two classes in the rows with positive weight, got one class, 'a'"),
         (np.linspace(0, 1, 120), "Unknown label type: continuous"),
         (np.where(np.arange(120) < 5, np.nan, np.arange(120) % 2), "Input y contains NaN"),
         (None, "requires y to be passed, but the target y is None"),
@@ -480,7 +480,7 @@ def test_a_target_that_is_no_class_raises(model, blobs, y, message):
 
 def test_one_class_that_counts_raises(model, blobs):
     X, y = blobs
-    with pytest.raises(ValueError, match=r"got one class, 'b'.*positive weight"):
+    with pytest.raises(ValueError, match=r"positive weight, got one class, 'b'"):
         model.fit(X, y, sample_weight=(y == "b").astype(float))
 
 
@@ -552,7 +552,7 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
         (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
         (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
         (MCDropoutClassifier(n_draws=1), "`n_draws`"),
-        (MCDropoutClassifier(()), "`hidden_layer_sizes` must contain at least 1 hidden layer"),
+        (MCDropoutClassifier(()), "`hidden_layer_sizes` must have at least 1 hidden layer"),
         (VariationalClassifier(prior=0.0), "`prior` must be positive"),
         (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
         (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
@@ -593,7 +593,7 @@ def test_a_class_without_rows_to_train_on_raises(validation_size):
     X, y = np.arange(30.0).reshape(-1, 1), np.repeat(["a", "b", "c"], 10)
     model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=validation_size, **SMALL)
     with pytest.raises(
-        ValueError, match=r"must leave rows of each class to train on, but all 10 of class '[ac]'"
+        ValueError, match=r"must leave rows of each class for training, but all 10 of class '[ac]'"
     ):
         model.fit(X, y)
 

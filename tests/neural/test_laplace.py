@@ -159,7 +159,7 @@ def test_the_epoch_of_the_smallest_held_out_error_is_kept():
         ({"validation_size": None}, ValueError, "`validation_size` must be a share"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
         ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 1\) to \(n, 16\)"),
-        ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must end with the number of outputs"),
+        ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must contain the number of outputs"),
     ],
 )
 def test_bad_parameters_raise_with_the_remedy(params, error, message):

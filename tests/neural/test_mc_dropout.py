@@ -253,7 +253,7 @@ def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
 
 
 def test_a_network_that_cannot_be_vectorized_raises(sine):
-    with pytest.raises(ValueError, match=r"that torch\.func\.vmap can run"):
+    with pytest.raises(ValueError, match=r"that works with torch\.func\.vmap"):
         MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
 
 

@@ -54,7 +54,7 @@ def test_no_epoch_is_selected():
 
 def test_a_training_that_a_callback_stops_has_no_snapshots():
     stopping = skorch.callbacks.EarlyStopping(monitor="train_loss", patience=1, threshold=10.0)
-    with pytest.raises(ValueError, match=r"must let the training run to its end.*stopped after 2 epochs"):
+    with pytest.raises(ValueError, match=r"must not stop the training early.*stopped after 2 epochs"):
         SWARegressor(callbacks=[stopping], **SMALL).fit(*world(100, 0))
 
 

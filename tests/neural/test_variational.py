@@ -239,7 +239,7 @@ def test_the_epoch_of_the_best_held_out_score_is_kept(score):
         (
             {"module": torch.nn.Linear, "hidden_layer_sizes": (), "last_layer": True},
             ValueError,
-            "`hidden_layer_sizes` must end with",
+            "`hidden_layer_sizes` must contain the number of outputs",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_at_fit_one_message_names_model_rows_and_fold(wrapper, hole, line):
     with pytest.raises(NonFinitePredictionError, match=place) as raised:
         make(Gappy(hole=hole)).fit(*line)
     assert "Gappy predicts NaN or infinity for 1 of" in str(raised.value)
-    assert "a larger radius" in str(raised.value)
+    assert "a larger `radius`" in str(raised.value)
 
 
 NEW = np.array([[1.0], [50.0], [2.0], [60.0]])
@@ -321,7 +321,7 @@ ROOT = TransformedTargetRegressor(
     ("model", "advice"),
     [
         (Hole(), "out.$"),
-        (Gappy(), "out. Use a larger radius"),
+        (Gappy(), "out. Use a larger `radius`"),
         (ROOT, "out. The inverse transformation of the target must be"),
         (make_pipeline(StandardScaler(), ROOT), "out. The inverse transformation of the target must be"),
     ],
@@ -345,5 +345,5 @@ def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
     with pytest.raises(ValueError, match="to float") as raised:
         UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
     (note,) = (note for note in raised.value.__notes__ if "X contains text" in note)
-    assert "Some columns with text are not encoded" in note
+    assert "Use an encoder for each column with text" in note
     assert "make_pipeline" not in note

@@ -109,7 +109,7 @@ def test_a_failed_refit_does_not_pass_for_a_fitted_one(cls):
 
 def test_after_an_ordinary_transformer_the_error_names_what_belongs_there():
     pipeline = make_pipeline(StandardScaler(), StdScalingRecalibrator())
-    with pytest.raises(ValueError, match="follows a regressor whose `transform` gives a Distribution"):
+    with pytest.raises(ValueError, match="a regressor whose `transform` returns a Distribution"):
         pipeline.fit(np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20))
 
 

@@ -171,12 +171,12 @@ def test_a_new_or_small_group_raises_or_is_calibrated_by_all():
 
     rare = int((labels_of(dist) == "rare").sum())
     assert 0 < rare < 10
-    message = f"`group_by` gives the label 'rare', which has {rare} calibration rows; `min_group_size` is 10"
+    message = f"labels with at least 10 calibration rows .*, got the label 'rare'.*, which has {rare}\\."
     with pytest.raises(ValueError, match=message):
         ConformalRecalibrator(group_by=labels_of).fit(dist, y)
     lenient = ConformalRecalibrator(group_by=labels_of, min_group_size=1).fit(dist, y)
     assert lenient.group_sizes_["rare"] == rare
-    with pytest.raises(ValueError, match="'far' at row 0, which has 0 calibration rows"):
+    with pytest.raises(ValueError, match="got the label 'far' at row 0, which has 0"):
         lenient.transform(new)
 
     pooled = ConformalRecalibrator(group_by=labels_of, rare_groups="pool").fit(dist, y)
@@ -196,7 +196,7 @@ def test_the_size_of_a_group_counts_repetitions():
     def labels_of(predictions):
         return halves[: len(predictions)]
 
-    with pytest.raises(ValueError, match="which has 6 calibration rows"):
+    with pytest.raises(ValueError, match="which has 6\\."):
         ConformalRecalibrator(group_by=labels_of).fit(dist, y)
     fitted = ConformalRecalibrator(group_by=labels_of).fit(dist, y, sample_weight=np.full(12, 2.0))
     assert fitted.group_sizes_ == {0: 12.0, 1: 12.0}

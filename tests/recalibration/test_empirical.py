@@ -211,7 +211,7 @@ def test_two_rows_and_ties(smooth):
 @both
 def test_residuals_of_one_value_have_no_shape(smooth):
     for y in ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0]):
-        with pytest.raises(ValueError, match="all 3 rows of positive weight"):
+        with pytest.raises(ValueError, match="all 3 rows with positive weight"):
             EmpiricalRecalibrator(smooth=smooth).fit(Normal(np.zeros(3), 1.0), y)
     with pytest.raises(ValueError, match="in all 1 rows"):
         EmpiricalRecalibrator(smooth=smooth).fit(Normal([0.0], [1.0]), [2.0])

@@ -311,9 +311,9 @@ def test_bad_options(options, error, match):
 
 def test_a_width_of_nothing_is_refused():
     rows, y = [[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0]
-    with pytest.raises(ValueError, match=r"the cost is least, 1e-06\. Decrease the cost of width"):
+    with pytest.raises(ValueError, match=r"the cost has its minimum 1e-06\. Decrease the cost of width"):
         OperatingPointRecalibrator(cost=(1.0, 1e-6)).fit(rows, y)
-    with pytest.raises(ValueError, match="the cost is least"):
+    with pytest.raises(ValueError, match="the cost has its minimum"):
         OperatingPointRecalibrator(cost=(1.0, 1e-6), vary="bias").fit(rows, y)
     with pytest.raises(ValueError, match=r"the miss rate is only 0\. Fit on held-out"):
         OperatingPointRecalibrator(miss_rate=0.1).fit(rows, [0.0, 0.0])
@@ -321,7 +321,7 @@ def test_a_width_of_nothing_is_refused():
 
 def test_a_failed_fit_does_not_pass_for_a_fitted_one():
     recalibrator = OperatingPointRecalibrator(cost=(1.0, 1e-6))
-    with pytest.raises(ValueError, match="the cost is least"):
+    with pytest.raises(ValueError, match="the cost has its minimum"):
         recalibrator.fit([[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0])
     for method in ("transform", "predict"):
         with pytest.raises(NotFittedError):
@@ -354,7 +354,7 @@ def test_a_distribution_without_a_mean_or_finite_interval_is_refused():
     few = ConformalPredictive([0.0], [1.0], [0.5, 1.0, 2.0], symmetric=True)
     with (
         pytest.warns(SmallSampleWarning),
-        pytest.raises(ValueError, match=r"a finite interval at coverage 0\.9 in every row, got mean 0 and"),
+        pytest.raises(ValueError, match=r"finite intervals with coverage 0\.9, got the mean 0 and"),
     ):
         recalibrator.fit(few, [1.0])
 
@@ -373,5 +373,5 @@ def test_certain_predictions_that_are_exact_but_for_rounding_count_as_met():
     y = np.where(scale == 0, loc * (1 + 2.0**-50), loc + 2 * np.sin(np.arange(20)))
     fitted = OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y)
     assert fitted.operating_point_.miss_rate <= 0.1
-    with pytest.raises(ValueError, match=r"`miss_rate` must be at least .*in this share of the rows"):
+    with pytest.raises(ValueError, match=r"`miss_rate` must be at least .*In this share of the rows"):
         OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y + np.where(scale == 0, 1e-3, 0))

@@ -186,7 +186,7 @@ def test_point_masses_are_shifted_in_the_units_of_y():
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ([0.5], "`levels` must hold at least two levels, got 1"),
+        ([0.5], "`levels` must have at least two levels, got 1"),
         ([0.1, 1.0], "`levels` must lie strictly between 0 and 1"),
         ([0.9, 0.1], "`levels` must be strictly increasing"),
         ([10, 90], "Did you mean 0.1"),
@@ -205,7 +205,7 @@ def test_quantiles_and_targets_must_be_finite_and_within_reach():
     with pytest.warns(SmallSampleWarning), pytest.raises(ValueError, match=message):
         QuantileShiftRecalibrator().fit(infinite, y)
     narrow = affine(dist, 0.0, 1e-200)
-    with pytest.raises(ValueError, match=r"`y` must be within reach.* at row 3.* 90 % intervals"):
+    with pytest.raises(ValueError, match=r"`y` must not be too far.* at row 3.* 90 % intervals"):
         QuantileShiftRecalibrator().fit(narrow, np.where(np.arange(20) == 3, 1e200, 0.0))
 
 

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
@@ -206,7 +207,7 @@ def test_few_rows_leave_few_levels(finished):
     dist = ConformalRegressor(model, "cqr").fit(X[:2], y[:2]).predict_dist(X_new)
     assert dist.levels[-1] == pytest.approx(0.83)
     one = ConformalRegressor(clone(QUANTILES), "cqr", symmetric=False, calibration_size=1, random_state=0)
-    with pytest.raises(ValueError, match="needs more calibration rows: with total weight 1"):
+    with pytest.raises(ValueError, match="needs more calibration rows, got a total weight of 1"):
         one.fit(X, y).predict_dist(X_new)
 
 
@@ -479,3 +480,16 @@ def test_a_bayesian_model_is_normalized_by_its_own_scale():
     dist = predict_dist(model.estimator_, X)
     half = model.predict_interval(X)[:, 1] - dist.mean()
     assert np.allclose(half / dist.std(), (half / dist.std())[0])
+
+
+# ------------------------------------------------------------------------------------ chronological rows
+
+
+def test_the_last_rows_calibrate():
+    X, y = linear_world(100)
+    last = ConformalRegressor(LinearRegression(), cv="last", calibration_size=30).fit(X, y)
+    assert_array_equal(last.calibration_rows_, np.arange(70, 100))
+    given = ConformalRegressor(LinearRegression(), cv=[(np.arange(70), np.arange(70, 100))]).fit(X, y)
+    assert_array_equal(last.predict_interval(X), given.predict_interval(X))
+    with pytest.raises(ValueError, match="`cv` must be one of 'last', got 'first'"):
+        ConformalRegressor(LinearRegression(), cv="first").fit(X, y)

@@ -381,7 +381,7 @@ def test_tied_targets_have_a_density():
         (BaggingRegressor(LinearRegression()), r"a BaggingRegressor of trees, got BaggingRegressor"),
         (
             make_pipeline(StandardScaler(), RandomForestRegressor()),
-            r"got Pipeline.*takes the place of the forest",
+            r"got Pipeline.*replace the forest",
         ),
         (LinearRegression(), r"RandomForestRegressor.*got LinearRegression"),
     ],

@@ -291,7 +291,7 @@ def test_groups_go_to_the_splitter():
     model = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
     folds = list(GroupKFold(3).split(X, y, groups))
     np.testing.assert_array_equal(model.weights_, MixtureRegressor(TWO, cv=folds).fit(X, y).weights_)
-    with pytest.raises(ValueError, match="does not use it: pass cv=GroupKFold"):
+    with pytest.raises(ValueError, match=r"does not use it\. Remedy: pass cv=GroupKFold"):
         MixtureRegressor(TWO).fit(X, y, groups=groups)
     with config_context(enable_metadata_routing=True):
         routed = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
@@ -362,14 +362,14 @@ PLAIN = LeastSquaresRegressor()
 BAD = [
     ({"estimators": []}, ValueError, "`estimators` must be a non-empty list"),
     ({"estimators": PLAIN}, ValueError, "`estimators` must be a non-empty list .* got LeastSquaresRegressor"),
-    ({"estimators": [PLAIN, PLAIN]}, ValueError, r"must hold pairs \(name, estimator\)"),
+    ({"estimators": [PLAIN, PLAIN]}, ValueError, r"must be a list of pairs \(name, estimator\)"),
     ({"estimators": [("a", PLAIN), ("a", PLAIN)]}, ValueError, "not unique"),
     ({"estimators": [("a__b", PLAIN)]}, ValueError, "must not contain __"),
     ({"estimators": [("cv", PLAIN)]}, ValueError, "conflict with constructor arguments"),
-    ({"estimators": [("splitter", PLAIN)]}, ValueError, "must not name a member 'splitter'"),
+    ({"estimators": [("splitter", PLAIN)]}, ValueError, "must not contain the name 'splitter'"),
     ({"estimators": [("a", "drop")]}, ValueError, "at least one member that is not 'drop'"),
     ({"estimators": [("a", LeastSquaresRegressor)]}, TypeError, "got the class LeastSquaresRegressor as 'a'"),
-    ({"estimators": [("a", "keep")]}, TypeError, "must hold regressors or 'drop', got 'keep'"),
+    ({"estimators": [("a", "keep")]}, TypeError, "must contain only regressors or 'drop', got 'keep'"),
     ({"estimators": [("a", Ridge())]}, NotProbabilisticError, r"'a', a Ridge, gives none. Wrap it: Unc"),
     ({"weights": "best"}, ValueError, "`weights` must be one of 'crps', 'equal'"),
     ({"weights": [1.0]}, ValueError, r"`weights` must have shape \(2,\), one per member, got \(1,\)"),

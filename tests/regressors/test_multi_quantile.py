@@ -140,7 +140,7 @@ def test_the_user_names_the_parameter():
     pipeline = make_pipeline(StandardScaler(), Expectile())
     model = MultiQuantileRegressor(pipeline, LEVELS, quantile_param="expectile__tau").fit(X, y)
     assert np.allclose(model.predict_quantiles(X[:1], LEVELS), np.quantile(y, LEVELS))
-    with pytest.raises(ValueError, match="knows no quantile loss of Expectile"):
+    with pytest.raises(ValueError, match="quantile loss that skuq can set, but Expectile"):
         MultiQuantileRegressor(Expectile(), LEVELS).fit(X, y)
     with pytest.raises(
         ValueError, match=r"`quantile_param` must be a parameter of Expectile, got 'alpha'.*'tau'"
@@ -185,7 +185,7 @@ def test_bad_levels(levels, message):
 def test_an_estimator_without_quantile_loss_is_named():
     X, y = linear_world(20)
     with pytest.raises(
-        ValueError, match=r"knows no quantile loss of LinearRegression.*quantile_param.*ResidualRegressor"
+        ValueError, match=r"skuq can set, but LinearRegression has none.*quantile_param.*ResidualRegressor"
     ):
         MultiQuantileRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, y)
 

@@ -47,7 +47,7 @@ def test_what_one_target_a_row_cannot_answer_raises(data):
     process = SplitData(*data, n_train=40, n_test=200, random_state=0)
     result = simulate_coverage(Oracle(line), process, n_simulations=30, random_state=0)
     for refused in (lambda: result.picf, result.brier_score):
-        with pytest.raises(ValueError, match="the process has only one target per row"):
+        with pytest.raises(ValueError, match="this process has only one target per row"):
             refused()
     for refused in (lambda: result.cicp, lambda: result.brier_score("confidence")):
         with pytest.raises(ValueError, match="no confidence intervals"):

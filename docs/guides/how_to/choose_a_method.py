@@ -7,9 +7,10 @@ rule that applies to the estimator:
 
 .. include:: /reference/generated/method-rules.inc
 
-A posterior is exact only under the assumptions of its model. ``method="recalibrated"``
-recalibrates the posterior; ``"native"`` and ``"quantile"`` do not recalibrate. Use
-another class if its row in this table applies:
+A posterior is exact only under the assumptions of its model.
+``method="recalibrated"`` recalibrates the posterior; ``"native"`` and
+``"quantile"`` do not recalibrate. If the second column of the following table
+describes your case, use the class in the first column:
 
 .. list-table::
     :header-rows: 1
@@ -23,9 +24,9 @@ another class if its row in this table applies:
       - cost of the selected method: usually one fit per fold (``cv``) and one fit on all
         rows
     * - :class:`~skuq.regressors.ResidualRegressor`
-      - you want to set options of the model of the errors, for any regressor: the scale
-        is a function of X, and the shape is empirical; the shape depends on X if this is
-        better out of fold
+      - you want to choose the model of the errors of any regressor. By default, the
+        scale of the errors is a function of X, and their shape is empirical. The
+        shape depends on X if such a shape is better out of fold
       - the fits for out-of-fold residuals (``cv``), and a second model for the scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
@@ -40,30 +41,32 @@ another class if its row in this table applies:
         the noise
       - one fit per member; none for a forest, whose trees are the members
     * - :class:`~skuq.regressors.ConformalRegressor`
-      - guaranteed coverage is required, for any noise and exchangeable rows; for heteroscedastic noise combine it with
-        another class (``"normalized"``)
+      - a guarantee of the coverage is required, for exchangeable rows with any
+        noise. For heteroscedastic noise, wrap another class of this table and use
+        the method ``"normalized"``
       - held-out rows (at least 9 for 90 %, better several hundred); see :doc:`/how-to/conformal`
     * - :class:`~skuq.regressors.CrossConformalRegressor`
-      - guaranteed coverage with few rows: no row is held out, and the guarantee is weaker
+      - a guarantee of the coverage is required, and there are few rows. No row is
+        held out, and the guarantee is weaker
       - one fit per fold, and one fit on all rows
     * - :class:`~skuq.regressors.LeastSquaresRegressor`
       - a linear model with Student t intervals is sufficient, or there are few rows
       - one least-squares fit
     * - :class:`~skuq.regressors.SparseGaussianProcessRegressor`
       - the function is smooth, there are few features, and epistemic uncertainty is required; needs the extra ``gp``
-      - about a hundred passes over the n rows; each takes n m² operations for m inducing points, the pseudo-rows that
-        summarize the data
+      - about a hundred passes over the n rows. A pass takes n m² operations for m
+        inducing points, which are artificial rows that summarize the data
     * - :class:`~skuq.neural.DeepEnsembleRegressor` and other networks
-      - there are enough rows, and heteroscedastic noise is to be separated from epistemic uncertainty; needs the extra
-        ``torch``
+      - there are many rows, and you need epistemic uncertainty separately from
+        heteroscedastic noise; requires the extra ``torch``
       - 20 networks trained in one pass, seconds for a thousand rows; see :doc:`/how-to/networks`
     * - :class:`~skuq.regressors.MixtureRegressor`
       - there are several candidates, such as trees and networks; the pool is about as
         good as its best member (:doc:`/explanation/pools`)
       - cost of all members
     * - :class:`~skuq.model_selection.AutoUncertaintyRegressor`
-      - neither the model nor its parameters are given: it searches over all these
-        methods; see :doc:`/automl`
+      - you do not want to choose a model: the class searches over models and over
+        the methods of this table; see :doc:`/automl`
       - a time budget, a minute by default
     * - the estimator itself
       - the estimator has a posterior whose assumptions hold (``BayesianRidge``, ``ARDRegression``,
@@ -137,55 +140,55 @@ table.T.round(2)
 
 # %%
 # The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
-# calibrates on 75 of the training rows. On average over calibration sets of this size,
-# its coverage is 0.8, with a standard deviation of 0.05. In the first three rows of the
-# table, the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic
-# noise. By default, ``BootstrapRegressor`` assumes homoscedastic noise as well. The
-# intervals of these two methods cover 80 % on average, but are too wide for rows with
-# little noise and too narrow for rows with much noise.
+# calibrates on 75 of the training rows. Over calibration sets of this size, its
+# coverage is 0.8 on average, with a standard deviation of 0.05. In the first three
+# rows of the table, the width follows the noise. ``LeastSquaresRegressor`` assumes
+# homoscedastic noise. By default, ``BootstrapRegressor`` assumes homoscedastic
+# noise as well. The intervals of these two methods cover 80 % on average, but are
+# too wide for rows with little noise and too narrow for rows with much noise.
 #
 # Random forests
 # --------------
 #
-# :class:`~skuq.regressors.ForestDistributionRegressor` uses the rows that each tree
-# leaves out, and needs one fit. We compared it on 21 data sets with forests of 100
-# trees, two splits per set and up to 1500 training rows.
-# :class:`~skuq.regressors.ResidualRegressor` around the same forest needs 5.8 fits and
-# a scale model. The CRPS of ``ForestDistributionRegressor`` is 0.95 times the CRPS of
-# ``ResidualRegressor`` (geometric mean over the sets; range 0.63 to 1.15). It is 0.91
-# times the CRPS of a quantile regression forest (range 0.65 to 1.01). The 90 %
-# intervals cover 90 % on average. Their coverage is between 87 % and 94 % on single
-# sets, and differs significantly from 90 % on no set. The coverage of the 90 %
-# intervals of the quantile regression forest is between 68 % and 97 %. Out-of-bag rows
-# are drawn at random. For groups or a time series, pass a splitter as ``cv`` of
-# ``UncertaintyRegressor``, which then refits the forest on its folds.
+# :class:`~skuq.regressors.ForestDistributionRegressor` calibrates on the rows that
+# each tree was not trained on, so it needs only one fit. We compared this class
+# with two other methods on 21 data sets, with forests of 100 trees, two splits per
+# set and up to 1500 training rows. :class:`~skuq.regressors.ResidualRegressor`
+# around the same forest needs 6.6 fits and a scale model. The CRPS of
+# ``ForestDistributionRegressor`` is 0.96 times the CRPS of ``ResidualRegressor``,
+# and 0.91 times the CRPS of quantile-forest (geometric means over the sets). The 90
+# % intervals of ``ForestDistributionRegressor`` cover 90.3 % of the test rows, and
+# their coverage differs significantly from 90 % on no set. Out-of-bag rows are
+# drawn at random, so rows of one group or of neighboring times are separated. For
+# groups or a time series, pass a splitter as ``cv`` of ``UncertaintyRegressor``,
+# which then refits the forest on its folds.
 #
 # Measured on 21 data sets
 # ------------------------
 #
 # :doc:`/replications/real-data` compares these methods with methods of six other
-# packages. All ratios in this section are relative to ``UncertaintyRegressor`` around
-# gradient boosting, unless stated otherwise. ``MixtureRegressor()``, the pool of
-# :func:`~skuq.regressors.default_estimators`, has the lowest CRPS, with a ratio of
-# 0.43 (:doc:`/explanation/pools`). The forest is the best method with one fit; the ratio of
-# its CRPS is 0.87. ``UncertaintyRegressor`` around boosting takes six fits, and its
-# distributions are calibrated. ``effort="high"`` lowers its CRPS by 3 %.
-# ``UncertaintyRegressor`` around a quantile loss has 0.98 times the CRPS and 0.86 times
-# the interval score of the uncalibrated quantiles. The deep ensemble, the forest and
-# the bootstrap separate epistemic from aleatoric uncertainty. Boosting and pools with
-# boosting as a member do not.
+# packages. The reference is ``UncertaintyRegressor`` around gradient boosting,
+# which takes six fits. ``MixtureRegressor()``, the pool of
+# :func:`~skuq.regressors.default_estimators`, has the lowest CRPS, 0.43 times the
+# CRPS of the reference. The forest is the best method with one fit; its CRPS is
+# 0.87 times the CRPS of the reference. ``effort="high"`` lowers the CRPS of the
+# reference by 3 %. ``UncertaintyRegressor`` around a quantile loss has 0.98 times
+# the CRPS and 0.86 times the interval score of the same quantiles without
+# calibration. The deep ensemble, the forest and the bootstrap separate epistemic
+# from aleatoric uncertainty. Boosting and pools with boosting as a member do not.
 #
 # Gradient boosting
 # -----------------
 #
 # :func:`~skuq.prediction.predict_dist` supports a fitted CatBoost model with
-# ``loss_function="RMSEWithUncertainty"`` or ``"MultiQuantile:alpha=0.05,0.5,0.95"``,
-# and XGBoost with ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
+# ``loss_function="RMSEWithUncertainty"`` or
+# ``"MultiQuantile:alpha=0.05,0.5,0.95"``, and XGBoost with
+# ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
 # ``UncertaintyRegressor`` recalibrates these models. A model of one quantile, as in
-# LightGBM and scikit-learn, does not predict a distribution. ``UncertaintyRegressor``
-# fits such a model at four levels. At each level, it fits one model to all rows, and
-# one model without each of two folds. This takes twelve fits. With ``effort="high"``,
-# it fits eleven levels, which takes 66 fits.
+# LightGBM and scikit-learn, does not predict a distribution.
+# ``UncertaintyRegressor`` fits such a model at four levels. At each level, it fits
+# one model to all rows, and one model without each of two folds, which takes twelve
+# fits in total. With ``effort="high"``, it fits eleven levels, which takes 66 fits.
 #
 # Several targets
 # ---------------

@@ -31,7 +31,8 @@ dist
 # 1. Model selection: one proper score
 # ------------------------------------
 #
-# Use one score. Choose it by the part of the forecast that you use:
+# Select models by one score. Choose the score by the part of the forecast that you
+# use:
 #
 # .. list-table::
 #     :header-rows: 1
@@ -101,10 +102,11 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #       - :func:`~skuq.metrics.conditional_coverage`
 #     * - coverage everywhere in X, without groups
 #       - :func:`~skuq.metrics.conditional_coverage_error`, :func:`~skuq.metrics.worst_slab_coverage`
-#     * - the loss by miscalibration, in the units of the score
+#     * - the part of a score that is due to miscalibration
 #       - :func:`~skuq.evaluation.score_decomposition`
 #     * - calibration within unknown groups
-#       - :func:`~skuq.metrics.adversarial_group_calibration_error`, within the power of random groups
+#       - :func:`~skuq.metrics.adversarial_group_calibration_error`, which uses
+#         random groups and therefore detects only large errors
 #
 # The model is calibrated on average:
 
@@ -118,8 +120,9 @@ mace = mean_absolute_calibration_error(y_test, dist)
 print(f"coverage of 90 % intervals {overall:.3f}, MACE {mace:.3f}")
 
 # %%
-# The model is not calibrated over the range of the first feature. In the third of
-# the rows with the largest absolute value, 90 % intervals cover 83 %:
+# The model is not calibrated for all values of the first feature. In the third
+# of the rows in which the first feature is farthest from 0, 90 % intervals cover 83
+# %:
 
 from skuq.metrics import conditional_coverage
 
@@ -128,9 +131,9 @@ by_feature = conditional_coverage(y_test, dist, feature=distance, n_bins=3)
 by_feature[["n", "coverage", "standard_error"]].round(3)
 
 # %%
-# The plot shows the reason. The band has one width, but the observations vary more
-# on both sides than in the middle. Intervals that are too wide and intervals that
-# are too narrow cancel in the marginal coverage.
+# The plot shows the reason. The band has one width, but the observations vary
+# more on both sides than in the middle. In the marginal coverage, the intervals
+# that are too wide offset the intervals that are too narrow.
 
 from skuq.displays import PredictionBandDisplay
 
@@ -173,11 +176,12 @@ report
 # 5. Do the metrics agree?
 # ------------------------
 #
-# Each metric gives an order of several models.
-# :func:`~skuq.evaluation.metric_agreement` compares the orders of several metrics. Its
-# input is a table with one row per model and one column per metric. Kendall's tau is 1
-# if two metrics order the models alike, and -1 if the two orders are opposite. In this
-# example, the models are copies of the model above with different standard deviations:
+# Each metric orders several models from best to worst.
+# :func:`~skuq.evaluation.metric_agreement` compares these orders. Its input is a
+# table with one row per model and one column per metric. Kendall's tau is 1 if two
+# metrics order the models alike, and -1 if the two orders are opposite. In this
+# example, the models are copies of the model above with different standard
+# deviations:
 
 import pandas as pd
 
@@ -202,8 +206,9 @@ agreement = metric_agreement(table, directions={"picp": 0.9}, random_state=0)
 agreement.tau.round(2)
 
 # %%
-# If two metrics agree, one of them is enough. If they disagree, choose by the purpose,
-# not by the result. :class:`~skuq.displays.MetricAgreementDisplay` plots the table.
+# If two metrics agree, report one of them. If two metrics disagree, choose the
+# metric that fits your purpose, before you look at the result.
+# :class:`~skuq.displays.MetricAgreementDisplay` plots the table.
 #
 # Recommendations
 # ---------------
@@ -215,4 +220,4 @@ agreement.tau.round(2)
 #   warning. Proper scores have no minimum, but test differences for significance
 #   (:doc:`/how-to/compare_two_models`).
 # * Report the options with the value: "ENCE, 10 equal-count bins, n = 1500". Values
-#   for other n or other numbers of bins are not comparable.
+#   are comparable only for the same number of rows and the same bins.

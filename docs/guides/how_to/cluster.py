@@ -53,10 +53,10 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # %%
 # skuq distributes only the outermost loop, here one task per candidate and fold.
 # joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, even
-# inside tasks. By itself, the backend would therefore also distribute every fold of a
-# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest. To avoid
-# this, skuq runs folds and trees locally inside a task. With ``n_jobs=1``, a regressor
-# of skuq fits its folds and members in the calling process.
+# inside tasks. The backend would therefore also distribute every fold of a
+# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of a forest, which
+# is slow. skuq therefore runs folds and trees inside the task. With ``n_jobs=1``, a
+# regressor of skuq fits its folds and members in the calling process.
 #
 # A cluster has overhead: every worker first imports skuq and scikit-learn, which
 # takes some seconds, and every task takes about a millisecond. For less than ten
@@ -67,12 +67,11 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # -------------------
 #
 # joblib stores each array of a search on one worker, without replication. If this
-# worker fails, the search ends with a ``FutureCancelledError`` ("already forgotten"),
-# and all results are lost.
-# ``parallel_config("dask", scatter=[X, y])`` does not prevent the loss (tested with dask
-# 2026.8 and joblib 1.6). dask recomputes lost tasks. Submit the candidates to dask
-# directly, with one task per candidate. The search then continues after the loss of a
-# worker:
+# worker fails, the search ends with a ``FutureCancelledError`` ("already
+# forgotten"), and all results are lost. ``parallel_config("dask", scatter=[X, y])``
+# does not prevent the loss (tested with dask 2026.8 and joblib 1.6). dask itself
+# recomputes lost tasks. If you submit the candidates to dask directly, with one
+# task per candidate, the search continues after the loss of a worker:
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, cross_val_score

@@ -73,10 +73,11 @@ print("CRPS", [round(value, 3) for value in test.values])
 print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
 # %%
-# The test swaps the two forecasts of each row at random, so the variation between rows
-# cancels. Do not compare the confidence intervals of the two models instead: in the
-# report of step 5, the intervals of the CRPS overlap, although the difference is
-# significant (:doc:`/explanation/significance`).
+# The test swaps the two forecasts within rows at random. It therefore uses only the
+# differences within rows, which vary less than the scores themselves. Do not
+# compare the confidence intervals of the two models instead: in the report of step
+# 5, the intervals of the CRPS overlap, although the difference is significant
+# (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests
 # whether the first model has the smaller value.
@@ -113,11 +114,11 @@ report = uncertainty_report(
 report
 
 # %%
-# The trees have the better ENCE, but worse values of both proper scores. Step 2 bases
-# the decision on the CRPS, so the ENCE does not change the decision. The ENCE indicates
-# a deficiency of the spline model. The reliability diagram shows the deficiency: the
-# spline model predicts almost the same standard deviation for all rows, while the
-# errors of its bins differ widely.
+# The trees have the better ENCE, but worse values of both proper scores. The
+# decision of step 2 is based on the CRPS, so the ENCE does not change it. The ENCE
+# indicates a deficiency of the spline model, which the reliability diagram shows.
+# The spline model predicts almost the same standard deviation for all rows,
+# although the size of its errors differs widely between bins.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -127,8 +128,8 @@ for name, dist in forecasts.items():
     ax = display.ax_
 
 # %%
-# Before you conclude that a model is miscalibrated, compare its value with the
-# values of a calibrated model:
+# Before you conclude that a model is miscalibrated, compare its ENCE with the range
+# of values of a calibrated model:
 
 report.loc["ence", ["value", "calibrated_low", "calibrated_high"]].round(3)
 
@@ -151,9 +152,9 @@ by_second
 # spline model is too low if the noise is large. Marginal coverage does not show
 # this.
 #
-# A miscalibrated model with the better CRPS can be :doc:`recalibrated
-# </how-to/recalibrate>`. Recalibrate on training rows, and compare the models
-# again.
+# If the model with the better CRPS is miscalibrated, you can :doc:`recalibrate
+# </how-to/recalibrate>` it. Use out-of-fold forecasts of the training rows, and
+# compare the models again on the test rows.
 #
 # 6. Report the result
 # --------------------
@@ -171,7 +172,7 @@ print(sentence)
 #
 # * **Choosing the metric after the results are known.** Among thirty metrics, some
 #   favor one model and some favor the other.
-# * **Tuning one model only.** The difference is then due to tuning.
+# * **Tuning only one of the models.** The difference may then come from the tuning.
 # * **Recalibrating on the test rows.** All calibration metrics are then optimistic.
 # * **Dependent rows.** In time series and repeated measurements, the p-value is far too
 #   small. :doc:`/explanation/significance` quantifies the effect, and describes a test

@@ -52,9 +52,11 @@ round(overall, 3)
 # 1. Is the coverage the same everywhere?
 # ---------------------------------------
 #
-# A classifier of X is trained to predict whether an interval contains its target.
-# If the coverage is 90 % everywhere, no prediction is better than the constant
-# 90 %, and the error is about zero or slightly negative:
+# :func:`~skuq.evaluation.conditional_coverage_estimate` trains a classifier that
+# predicts from X whether an interval contains its target. It compares the
+# classifier with the constant prediction 90 %. If the coverage is 90 % everywhere,
+# the classifier cannot be better than the constant, and the error is about zero or
+# slightly negative:
 
 from skuq.evaluation import conditional_coverage_estimate
 
@@ -75,7 +77,7 @@ round(typical, 2)
 # %%
 # :func:`~skuq.metrics.worst_slab_coverage` searches for the slab with the lowest
 # coverage, and computes the coverage of the slab on other rows. A slab consists of
-# the rows between two parallel planes. The result varies more between seeds:
+# the rows between two parallel planes. The result varies between seeds:
 
 from skuq.metrics import worst_slab_coverage
 
@@ -98,9 +100,9 @@ print(f"{rare.mean():.0%} of the rows")
 profile.round(1)
 
 # %%
-# These rows have a large angle, a low frequency and a short chord. Verify the
-# result by the coverage in bins of a feature, or in groups. This coverage needs no
-# classifier and has standard errors:
+# These rows have a large angle, a low frequency and a short chord. Verify this
+# result by the coverage in bins of a feature or in groups, which is computed
+# without a classifier:
 
 from skuq.metrics import conditional_coverage
 
@@ -133,17 +135,17 @@ for name, bounds in {"one width": one_width, "by group": by_group}.items():
 pd.DataFrame(in_groups).round(3)
 
 # %%
-# Only the coverage of these groups is guaranteed. Within them, the coverage still
-# depends on the angle, as step 5 shows.
+# Only the coverage of these groups is guaranteed. Within a group, the coverage
+# still depends on the angle, as step 5 shows.
 #
-# 4. Widths that follow the noise
-# -------------------------------
+# 4. Widths that depend on the noise
+# ----------------------------------
 #
 # Normalized conformal prediction scales the width by a predicted standard
-# deviation. If the prediction is accurate, the coverage improves in all groups,
-# also in groups that were not defined. The coverage of these groups is not
-# guaranteed. :class:`~skuq.regressors.ResidualRegressor` fits the standard
-# deviation to residuals:
+# deviation. If the predicted standard deviation is accurate, the coverage is close
+# to nominal in all groups of rows. This is not guaranteed.
+# :class:`~skuq.regressors.ResidualRegressor` fits the standard deviation to
+# residuals:
 
 from skuq.regressors import ResidualRegressor
 
@@ -184,19 +186,20 @@ table = pd.DataFrame(rows).T
 table.round(4)
 
 # %%
-# All three models have nominal coverage on average. Calibration by group removes a
-# third of the error. Normalization by the predicted standard deviation removes four
-# fifths of the error, and the intervals are narrower on average.
+# All three models have nominal coverage on average. Compared with one width,
+# calibration by group removes a third of the error. Normalization by the predicted
+# standard deviation removes four fifths of the error, and its intervals are
+# narrower on average.
 #
 # * Do not select a model by the conditional coverage error or by worst-slab coverage:
 #   even random intervals of 90 % coverage have an error of 0. Select by the interval
 #   score or the CRPS (:doc:`/how-to/choose_a_metric`). In this example, the interval
 #   score gives the same ranking. The scorers of the two metrics are ``"neg_ert"`` and
 #   ``"wsc"``. Use them only to monitor a search or a deployed model.
-# * The error is an estimate from below: it includes only differences that the
+# * The error is usually too small: it includes only the differences that the
 #   classifier finds. An error near zero on few rows does not prove that the
 #   coverage is the same everywhere.
 # * X must be numeric. Encode strings first, for example by a ``ColumnTransformer``.
 #   The features may differ from the features of the model.
-# * For a guarantee within groups *and* widths that follow the noise, pass ``group_by``
+# * For a guarantee within groups *and* widths that depend on the noise, pass ``group_by``
 #   to the normalized method (:doc:`/how-to/conformal`).

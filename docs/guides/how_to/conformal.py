@@ -2,16 +2,17 @@
 Intervals with guaranteed coverage
 ==================================
 
-:class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with guaranteed
-coverage to any regressor, including fitted ones (`Fitted models`_). The guarantee holds
-for any distribution of the noise under one condition: the calibration rows and the new
-rows are exchangeable, as in a sample in random order. The guarantee is *marginal*: it
-is an average over rows and over calibration sets. The coverage may be lower for some
-rows, or with a particular calibration set. See :doc:`/explanation/conformal` for the
-guarantee and the choice of the method.
+:class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
+guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
+guarantee holds for any distribution of the noise under one condition: the
+calibration rows and the new rows are exchangeable, as in a sample in random order.
+The guarantee is *marginal*: it is an average over rows and over calibration sets.
+The coverage may be lower for some rows, or with a particular calibration set.
+:doc:`/explanation/conformal` explains the guarantee, and
+:doc:`/explanation/conformal-methods` compares the methods.
 
 The data of this page have two features, ``size`` and ``shop``. The noise grows with
-``size``, and is twice as large for shops.
+``size``. For rows with ``shop``, the noise is twice as large.
 """
 
 import numpy as np
@@ -37,8 +38,8 @@ X.head(3).round(2)
 # -----------
 #
 # The default method, ``"split"``, holds out a quarter of the rows for calibration
-# (``calibration_size``). An interval has a lower and an upper bound; ``predict``
-# returns the predictions of the wrapped regressor.
+# (``calibration_size``). ``predict_interval`` returns a lower and an upper bound
+# per row, and ``predict`` returns the predictions of the wrapped regressor.
 
 from skuq.regressors import ConformalRegressor
 
@@ -55,8 +56,8 @@ overall = prediction_interval_coverage(y_new, bounds)
 round(overall, 3)
 
 # %%
-# Choose the coverage at prediction time. For several coverages the result has the
-# shape (rows, 2, coverages).
+# The coverage is an argument of ``predict_interval``. For several coverages, the
+# result has the shape (rows, 2, coverages).
 
 several = model.predict_interval(X_new, [0.5, 0.9, 0.95])
 several.shape
@@ -95,8 +96,8 @@ intervals = {
 
 # %%
 # The intervals of ``"split"`` are too wide for small sizes and too narrow for large
-# sizes. The widths of ``"normalized"`` are as accurate as its scale model, and the
-# widths of ``"cqr"`` are as accurate as its quantile models.
+# sizes. The widths of ``"normalized"`` depend on the predicted standard deviation,
+# and the widths of ``"cqr"`` depend on the predicted quantiles.
 
 import matplotlib.pyplot as plt
 
@@ -138,11 +139,12 @@ by_shop["standard error"] = table["standard_error"]
 pd.DataFrame(by_shop).round(2)
 
 # %%
-# With one calibration for all rows, the coverage is too low for shops and too high for
-# all others. With calibration by group, both coverages are close to 90 %. The guarantee
-# is an average over calibration sets. This calibration set has about 150 shops. For
-# sets of this size, the coverage of shops has a standard deviation of 0.02 around 90 %.
-# The sampling error on new rows adds to this deviation.
+# With one calibration for all rows, the coverage is too low for shops and too high
+# for all other rows. With calibration by group, both coverages are close to 90 %.
+# They are not exactly 90 %, because the guarantee is an average over calibration
+# sets. This calibration set has about 150 shops. Over sets of this size, the
+# standard deviation of the coverage of shops is 0.02. The coverage in the table
+# also has a sampling error from the new rows.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -152,9 +154,38 @@ ax.set(xlim=(-0.5, 1.5), ylabel="coverage of 90 % intervals")
 legend = ax.legend(frameon=False)
 
 # %%
-# A label that has fewer than ``min_group_size`` calibration rows, or no calibration
-# rows, raises an error. With ``rare_groups="pool"``, rows with such a label use the
-# scores of all groups, and the coverage of the group is not guaranteed.
+# Groups that overlap
+# -------------------
+#
+# A row may belong to several groups, for example to the shops and to the large
+# buildings. ``basis`` is a list of columns, or a function of X that returns one
+# column per group. The coverage is then guaranteed in every group. The columns may
+# also be numbers: the coverage then also holds on average over rows weighted by these
+# numbers. Use at least 100 calibration rows per column.
+
+
+def groups(rows):
+    return pd.DataFrame({"shop": rows["shop"], "large": rows["size"] > 0.8})
+
+
+overlapping = ConformalRegressor(boosting, basis=groups, random_state=0).fit(X, y)
+
+by_group = {}
+for name, each in {"together": model, "by basis": overlapping}.items():
+    interval = each.predict_interval(X_new)
+    inside = pd.Series((interval[:, 0] <= y_new) & (y_new <= interval[:, 1]))
+    by_group[name] = {
+        "shops": inside[X_new["shop"].to_numpy()].mean(),
+        "large": inside[(X_new["size"] > 0.8).to_numpy()].mean(),
+        "neither": inside[~(X_new["shop"] | (X_new["size"] > 0.8)).to_numpy()].mean(),
+    }
+pd.DataFrame(by_group).round(2)
+
+# %%
+# If a group has fewer than ``min_group_size`` calibration rows, or if a new row
+# belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``,
+# the rows of such a group use the scores of all groups instead, and the coverage of
+# the group is not guaranteed.
 #
 # Fitted models
 # -------------
@@ -191,7 +222,8 @@ calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 # Rows of one patient or machine are dependent. If new rows come from new machines,
 # hold out whole machines: pass a splitter with one split to ``ConformalRegressor``,
 # or a splitter with several folds to ``CrossConformalRegressor``. The argument
-# ``groups`` of ``fit`` is passed to the splitter; it has no relation to ``group_by``.
+# ``groups`` of ``fit`` is passed to the splitter. It is independent of the
+# parameter ``group_by``.
 
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
@@ -294,8 +326,10 @@ ax.axvline(900, color="0.3", linestyle=":", label="change of the noise")
 ax.set(xlabel="row", ylabel="coverage of the last 100 rows")
 legend = ax.legend(frameon=False)
 
-# %% The model itself is not refitted. ``gamma`` is the step size of the target
-# coverage. Under any drift, the miss rate over T rows differs from the nominal miss
-# rate by at most about 1 / (``gamma`` T). ``window`` limits the calibration set to
-# recent errors. To keep the bound on the miss rate, an interval must sometimes be
-# infinite or a single point. Such intervals are more frequent with a larger ``gamma``.
+# %%
+# ``partial_fit`` does not refit the wrapped model. The parameter ``gamma`` is the
+# step size of the target coverage. Under any drift, the miss rate over T rows
+# differs from the nominal miss rate by at most about 1 / (``gamma`` T). ``window``
+# limits the calibration set to recent errors. To keep the bound on the miss rate,
+# an interval must sometimes be infinite or a single point. Such intervals are more
+# frequent with a larger ``gamma``.

@@ -2,10 +2,10 @@
 Decide with a distribution
 ==========================
 
-How much to stock, when to intervene, and is the better forecast worth it? Each
-question has an answer in money. This page answers them on real data: the fuel economy
-of 392 cars. A car drives 100 miles through a region without stations, and needs
-``y`` gallons:
+How much should I stock? When should I intervene? Is the better forecast worth its
+price? The answers depend on costs. This page computes the answers for real data:
+the fuel economy of 392 cars. A car drives 100 miles through a region without
+stations, and needs ``y`` gallons:
 """
 
 import numpy as np
@@ -39,10 +39,10 @@ forecasts = {
 # How much to stock
 # -----------------
 #
-# A gallon that is missing costs 20 (a truck brings it), and a gallon that is left over
-# costs 1 (its transport). The optimal stock is a quantile, not the mean:
-# with the costs u of too little and o of too much, its level is ``u / (u + o)``. This
-# is the problem of the newsvendor.
+# A gallon that is missing costs 20 (a truck brings it), and a gallon that is left
+# over costs 1 (its transport). The optimal stock is a quantile, not the mean. If a
+# missing gallon costs u and a gallon left over costs o, the level of the quantile
+# is ``u / (u + o)``. This is known as the newsvendor problem.
 
 from skuq.evaluation import expected_loss, optimal_action
 
@@ -69,14 +69,15 @@ costs = pd.DataFrame(rows).T
 costs.round(2)
 
 # %%
-# Compare models by the *observed* cost, not by the expected cost. The expected cost of a
-# forecast that is too narrow is too small: for the linear model, it is 1.21, and the
-# observed cost is 1.53. The observed cost of the forest is 1.18. The mean as stock costs
-# three times as much, because a missing gallon is expensive.
+# Compare models by the *observed* cost, not by the expected cost. If a forecast is
+# too narrow, its expected cost is too small. For the linear model, the expected
+# cost is 1.21, but the observed cost is 1.53. The observed cost of the forest is
+# 1.18. If the stock is the predicted mean instead of the quantile, the cost is
+# about three times as large, because a missing gallon is expensive.
 #
-# Any other cost is a function of the action and the outcome. Fuel comes in cans of half
-# a gallon, and each can has a deposit of 0.1. The search evaluates the possible actions
-# only:
+# For any other cost, pass a function of the action and the outcome. In the next
+# example, fuel comes in cans of half a gallon, and each can has a deposit of 0.1.
+# ``actions`` lists the possible stocks:
 
 
 def cost_with_deposit(stock, need):
@@ -88,8 +89,10 @@ in_cans = optimal_action(forecasts["forest"], cost_with_deposit, actions=cans)
 pd.Series(in_cans).value_counts().sort_index()
 
 # %%
-# Without ``actions``, all numbers are possible. A function of your own is searched up to
-# 0.001 standard deviations. For the cost without deposit, the search finds the quantile:
+# Without ``actions``, all numbers are possible actions. The action that minimizes
+# the expected cost of your function is then found to within 0.001 standard
+# deviations. For the cost without deposit, the search finds the same quantile as
+# above:
 
 searched = optimal_action(forecasts["linear"], cost)
 exact = optimal_action(forecasts["linear"], "pinball", level=level)
@@ -99,11 +102,13 @@ float(np.abs(searched - exact).max())
 # When to intervene
 # -----------------
 #
-# A tank contains 5 gallons. A second tank costs ``C``, and a car that stops on the way
-# costs ``L``. The optimal rule is to intervene if the probability of more than 5 gallons
-# is at least ``C / L``. The threshold is not 1/2: with ``C / L = 0.1``, a probability of
-# 10 % is enough. The *relative economic value* is 0 for a user who knows only how
-# frequent the event is, and 1 for a user who knows the future:
+# A tank contains 5 gallons. Suppose that a second tank costs ``C``, and that a car
+# that stops on the way costs ``L``. The optimal rule is to add the second tank if
+# the probability of more than 5 gallons is at least ``C / L``. This threshold may
+# be far from 1/2: with ``C / L = 0.1``, a probability of 10 % is enough. The
+# *relative economic value* of a forecast is 0 if it is worth no more than the
+# frequency of the event, and 1 if it is worth as much as perfect knowledge of the
+# future:
 
 from skuq.evaluation import relative_economic_value
 
@@ -123,8 +128,9 @@ values["mean only"] = relative_economic_value(
 values.round(2)
 
 # %%
-# The last column acts if the predicted mean is above 5 gallons. For users with small
-# costs of acting, it is worth less than the distribution. The plot has all ratios:
+# The rule of the last column adds the second tank if the predicted mean is above 5
+# gallons. For small ratios ``C / L``, this rule is worth less than the rule with
+# the distribution. The plot shows all ratios:
 
 from skuq.displays import RelativeEconomicValueDisplay
 
@@ -138,8 +144,9 @@ for name, dist in {**forecasts, "mean only": points}.items():
 # Is the better forecast worth it?
 # --------------------------------
 #
-# The difference of the observed costs is the value of the better forecast per car. Its
-# interval comes from resampled rows, with both models on the same rows:
+# The difference of the observed costs is the value of the better forecast per car.
+# A confidence interval of this value is computed by resampling rows, with the same
+# rows for both models:
 
 actions = {
     name: optimal_action(dist, "pinball", level=level)
@@ -154,17 +161,19 @@ print(
 )
 
 # %%
-# Multiply by the number of cars, and compare with the price of the model. The value
-# depends on the costs: compute it for your own, not by a general score.
+# Multiply the saving per car by the number of cars, and compare the result with the
+# price of the model. The saving depends on the costs, so compute it with your own
+# costs.
 #
 # The error before the labels arrive
 # ----------------------------------
 #
-# The expected loss needs no labels, so it is an estimate of the error in production.
-# The estimate is as good as the distribution given X. It fails in two cases, and
-# nothing in the estimate shows the failure. The data of this section have noise that
-# grows with x. One model is right for each x. The other one is calibrated only on
-# average, because it adds the residuals of all training rows:
+# The expected loss needs no labels, so it is an estimate of the error in
+# production. The estimate is as accurate as the predicted distributions. It fails
+# in two cases, and the estimate itself does not show the failure. In the data of
+# this section, the noise grows with x. The first model predicts the true
+# distribution at each x. The second model is calibrated only on average, because it
+# uses the residuals of all training rows at every x:
 
 from skuq.distributions import SharedEmpirical
 
@@ -200,12 +209,13 @@ estimates = pd.DataFrame(table).T
 estimates.round(2)
 
 # %%
-# * *Shift of x.* The right model predicts the larger error. The model that is calibrated
-#   on average does not: it passes all tests of average calibration on the old rows, and
-#   underestimates the error on the new rows.
+# * *Shift of x.* The model that is right for each x predicts that the error becomes
+#   larger. The model that is right on average does not predict this. It passes all
+#   tests of average calibration on the old rows, but underestimates the error on
+#   the new rows.
 # * *Drift of the concept.* The noise given x has changed. Both estimates stay constant.
 #
-# The estimate is therefore an addition to tests with labels, not a replacement. Use
+# The estimate therefore does not replace tests with observed targets. Use
 # :func:`~skuq.monitoring.calibration_drift` and
 # :class:`~skuq.monitoring.CoverageMonitor` as soon as labels arrive
 # (:doc:`/how-to/monitor`), and check the calibration in groups of X in advance

@@ -3,8 +3,9 @@ Explain the uncertainty
 =======================
 
 Which columns make the intervals wide? The tools of scikit-learn and SHAP explain
-``predict``, which is the mean. This page explains the width. In the data, the first
-column determines the mean, the second column the noise, and the others nothing:
+``predict``, which is the mean. This page explains the width. In the data of this
+page, the first column determines the mean of the target, and the second column
+determines the noise. The other columns have no effect:
 """
 
 import numpy as np
@@ -57,9 +58,10 @@ for row, explained, name in zip(
         ax.set_ylabel(name)
 
 # %%
-# Correlated columns are a trap: partial dependence replaces the values of one column,
-# and evaluates the model where no rows are. For these, use the observed coverage and
-# width in groups of a column (:doc:`/how-to/conditional_coverage`).
+# Do not use partial dependence for correlated columns. It changes one column and
+# keeps the other columns, so it evaluates the model at rows that do not occur. For
+# correlated columns, compute the coverage and the width in groups of a column
+# instead (:doc:`/how-to/conditional_coverage`).
 #
 # For SHAP, pass the prediction to a model-agnostic explainer, such as
 # ``shap.PermutationExplainer(std.predict, X_test[:50])``.
@@ -67,9 +69,10 @@ for row, explained, name in zip(
 # Importance for the width
 # ------------------------
 #
-# The importance of a column is the loss of R² if the column is permuted. The targets
-# are the predictions themselves, so no observed targets are required. The logarithm
-# prevents that few rows with large noise dominate:
+# The permutation importance of a column is the decrease of R² if the values of the
+# column are permuted. In this example, the targets of R² are the predicted widths,
+# so no observed targets are required. The code uses the logarithm of the standard
+# deviation. Otherwise, a few rows with large noise would dominate the result:
 
 from sklearn.inspection import permutation_importance
 
@@ -85,8 +88,8 @@ by_width = permutation_importance(
 )
 
 # %%
-# Why the importance for the CRPS does not name the noise
-# -------------------------------------------------------
+# Importance for the CRPS
+# -----------------------
 #
 # A scorer of skuq gives the importance of each column for the CRPS of the forecast:
 
@@ -102,11 +105,12 @@ importances = pd.DataFrame(
 importances.round(2)
 
 # %%
-# The first column of the table names the noise, and the second one names the mean. Both
-# are right, but they answer different questions. The CRPS needs the right location
-# first: a mean that is wrong by two standard deviations almost triples the CRPS. A
-# standard deviation that is wrong by a factor of two, too large or too small, increases
-# it by 16 or 8 percent:
+# For the width, the column "noise" is most important. For the CRPS, the column
+# "mean" is most important. Both results are right, but they answer different
+# questions. The CRPS depends mostly on the location: a mean that is wrong by two
+# standard deviations almost triples the CRPS. A standard deviation that is too
+# large by a factor of two increases the CRPS by 16 %. A standard deviation that is
+# too small by a factor of two increases it by 8 %:
 
 from skuq.distributions import Normal
 
@@ -126,7 +130,7 @@ relative = pd.Series(increases) / mean_crps(0.0, 1.0)
 relative.round(2)
 
 # %%
-# The CRPS is flat around the right width, because it is a proper score: small errors of
-# the width have an effect of second order. The importance for the CRPS answers "which
-# columns does the forecast need?". The importance for the width answers "which columns
-# make the forecast uncertain?".
+# Small errors of the width hardly change the CRPS. The CRPS is a proper score, so
+# its expectation is minimal at the right width. The importance for the CRPS answers
+# "which columns does the forecast need?". The importance for the width answers
+# "which columns make the forecast uncertain?".

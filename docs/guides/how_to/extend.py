@@ -35,8 +35,8 @@ def center_crps(y_true, dist, *, sample_weight=None):
 
 
 # %%
-# :func:`~skuq.metrics.make_scorer` returns its scorer, for cross-validation and
-# searches:
+# :func:`~skuq.metrics.make_scorer` returns the scorer of this metric, for
+# cross-validation and searches:
 
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GridSearchCV
@@ -65,8 +65,8 @@ print(f"{interval.low:.3f} to {interval.high:.3f}")
 
 # %%
 # :func:`~skuq.evaluation.uncertainty_report` and
-# :class:`~skuq.monitoring.MetricAccumulator` accept only metrics of skuq, whose
-# records have the units, the direction and the sums to merge.
+# :class:`~skuq.monitoring.MetricAccumulator` accept only metrics of skuq, because
+# they need the units, the direction and the stored sums of a metric.
 #
 # Recalibrators
 # -------------
@@ -106,12 +106,12 @@ shifted.best_params_
 # Regressors
 # ----------
 #
-# A class with the methods ``fit``, ``predict`` and ``predict_dist`` is sufficient for
-# metrics and searches (:doc:`/how-to/wrap_your_own`).
+# A class with the methods ``fit``, ``predict`` and ``predict_dist`` is sufficient
+# for metrics and searches (:doc:`/how-to/wrap_your_own`).
 # :class:`~skuq.regressors.BaseUncertaintyRegressor` adds intervals, quantiles and
 # out-of-sample distributions of the training rows, which recalibrators need in a
-# pipeline. In this regressor each distribution consists of the training targets,
-# with larger weights of near rows:
+# pipeline. In the following regressor, each distribution consists of all training
+# targets, and near rows have larger weights:
 
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import validate_data
@@ -156,11 +156,12 @@ kernel.best_params_
 # ----------------
 #
 # The method "normalized" of :class:`~skuq.regressors.ConformalRegressor` ranks the
-# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation of
-# the wrapped regressor. The guarantee holds for any m and s. To use a custom score,
-# write a regressor that predicts the required m and s. In this regressor s is the mean
-# absolute error of near training rows. It wraps another regressor. ``data.fit_params``
-# contains the arguments of ``fit`` for the wrapped regressor:
+# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation
+# of the wrapped regressor. The guarantee holds for any m and s. To use a custom
+# score, write a regressor that predicts the required m and s. The following
+# regressor wraps another regressor, which predicts m. s is the mean absolute error
+# of near training rows. ``data.fit_params`` contains the arguments of ``fit`` for
+# the wrapped regressor:
 
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
@@ -197,6 +198,6 @@ widths = [np.ptp(bounds[rows], axis=1).mean() for rows in (~wide, wide)]
 print(f"coverage {coverage:.2f}, mean width {widths[0]:.1f} and {widths[1]:.1f}")
 
 # %%
-# Groups, covariate shift and updates by ``partial_fit`` apply to this score as to all
-# others. A score with another form, such as the distance to a predicted interval,
-# requires a new class inside skuq: see :doc:`/development/contribute`.
+# Groups, covariate shift and updates by ``partial_fit`` also work with this score.
+# A score with another form, such as the distance to a predicted interval, requires
+# a new class inside skuq: see :doc:`/development/contribute`.

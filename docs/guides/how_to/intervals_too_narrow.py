@@ -66,8 +66,8 @@ by_width = conditional_coverage(y[calibrating], dist, n_bins=4)
 by_width[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# Compute coverage by every feature that may be relevant. In this example, it is the
-# distance of the third feature from 0:
+# Compute coverage by every feature that may be relevant. In this example, the
+# relevant feature is the distance of the third feature from 0:
 
 by_feature = conditional_coverage(
     y[calibrating], dist, feature=np.abs(X[calibrating, 2]), n_bins=4
@@ -75,16 +75,17 @@ by_feature = conditional_coverage(
 by_feature[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# Coverage is too low in almost all bins. It is somewhat lower in the bin of the
-# smallest predicted widths, and much lower if the third feature is far from 0.
+# Coverage is too low in almost all bins. It is lowest in the bin of the smallest
+# predicted widths, and in the bin where the third feature is farthest from 0.
 #
 # 3. Distinguish bias, scale and shape
 # ------------------------------------
 #
-# Divide the errors by the predicted standard deviations. ``bias`` is the mean of these
-# standardized errors, ``factor`` is their size, and ``tails`` are their quantiles at
-# the levels 0.05 and 0.95, after bias and scale are removed. The tails of a normal
-# distribution are -1.64 and 1.64.
+# Divide the errors by the predicted standard deviations. ``bias`` is the mean of
+# these standardized errors, and ``factor`` is their standard deviation. ``tails``
+# are the quantiles of the standardized errors at the levels 0.05 and 0.95, after
+# ``bias`` is subtracted and the result is divided by ``factor``. The tails of a
+# normal distribution are -1.64 and 1.64.
 
 z = (y[calibrating] - dist.mean()) / dist.std()
 bias, factor = z.mean(), z.std()
@@ -96,8 +97,8 @@ print(f"bias {bias:.2f}, factor {factor:.2f}, tails {tails.round(2)}")
 #   :math:`2 / \sqrt n`, which is 0.06 here.
 # * The intervals are too narrow if ``factor`` is far above 1, and too wide if it is
 #   far below 1.
-# * The errors are skewed if the two ``tails`` have different sizes. The shape is not
-#   normal if both sizes are far from 1.64.
+# * The errors are skewed if the two ``tails`` have different absolute values. The
+#   shape is not normal if both absolute values are far from 1.64.
 #
 # In this example, the scale is wrong. The next table shows whether the required
 # factor is the same for all predicted widths:
@@ -110,9 +111,10 @@ table.assign(factor=table["rmse"] / table["rmv"]).round(2)
 # %%
 # The factor depends on the predicted width. In the bin of the smallest predicted
 # widths, errors are 1.9 times as large as predicted. In the bin of the largest
-# predicted widths, they are 1.3 times as large as predicted. The reliability diagram
-# shows the same factors with more bins. Errors are above the diagonal everywhere, and
-# the ratio of error to predicted width is largest on the left.
+# predicted widths, they are 1.3 times as large as predicted. The reliability
+# diagram shows the errors against the predicted standard deviations, with more
+# bins. The curve is above the diagonal everywhere, and the ratio of error to
+# predicted standard deviation is largest on the left.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -133,7 +135,8 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #       - :class:`~skuq.recalibration.StdScalingRecalibrator`
 #       - 50
 #     * - too narrow by one factor, with outliers
-#       - as above, with ``objective="crps"`` or ``robust=True``
+#       - :class:`~skuq.recalibration.StdScalingRecalibrator` with
+#         ``objective="crps"`` or ``robust=True``
 #       - 50
 #     * - a factor that depends on the predicted width
 #       - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`; if the order of widths is wrong,
@@ -160,7 +163,7 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #       - none; use a model of the noise (step 6)
 #       -
 #
-# :doc:`/explanation/recalibration` has an example of each.
+# :doc:`/explanation/recalibrator-examples` shows the effect of each recalibrator.
 #
 # 5. Evaluate the recalibrated model
 # ----------------------------------
@@ -207,8 +210,9 @@ pd.DataFrame(rows).T.round(3)
 # bin, the coverage is close to nominal in all four quarters. The empirical
 # distribution of errors has the smallest CRPS.
 #
-# The reliability diagram of the new rows shows the same result. With one factor, the
-# curve moves to the right. With one factor per bin, the curve is close to the diagonal.
+# The reliability diagram of the test rows shows the same result. With one factor,
+# the curve moves to the right, but its slope is wrong. With one factor per bin, the
+# curve is close to the diagonal.
 
 ax = None
 for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
@@ -235,9 +239,10 @@ round(crps_loss(y_new, widened.transform(new)), 3)
 # 6. Check conditional coverage again
 # -----------------------------------
 #
-# A recalibrator depends only on the predictions. The spread of the forest does not
-# depend on the third feature, so no recalibrator corrects the coverage by this
-# feature. Model the noise as a function of X, and recalibrate if necessary.
+# A recalibrator uses only the predictions. The spread of the trees does not depend
+# on the third feature, so no recalibrator can correct the differences of coverage
+# between values of this feature. Model the noise as a function of X, and
+# recalibrate if necessary.
 
 from skuq.regressors import ResidualRegressor
 
@@ -258,9 +263,9 @@ scaled, learned = (
 pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
-# The coverage of the recalibrated model decreases with the distance, by nearly 20
-# percentage points. With the model of the noise, the coverage is between 87 % and 93 %
-# in all four bins:
+# The coverage of the recalibrated forest decreases with the distance from 0, by
+# nearly 20 percentage points. With the model of the noise, the coverage is between
+# 87 % and 93 % in all four bins:
 
 import matplotlib.pyplot as plt
 
@@ -276,8 +281,8 @@ legend = ax.legend(frameon=False)
 # If a guarantee is required
 # --------------------------
 #
-# The methods above calibrate approximately. If you need a guarantee of 90 % coverage,
-# use :class:`~skuq.recalibration.ConformalRecalibrator` or
+# The coverage of the methods above is approximate. If you need a guarantee of 90 %
+# coverage, use :class:`~skuq.recalibration.ConformalRecalibrator` or
 # :class:`~skuq.regressors.ConformalRegressor` as the last step, after the best
 # available model of the noise. See :doc:`/how-to/conformal`.
 

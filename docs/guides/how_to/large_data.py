@@ -2,11 +2,12 @@
 Evaluate more rows than memory holds
 ====================================
 
-A hundred million forecasts are stored in Parquet files (extra ``parquet``: pyarrow),
-or on several machines. :class:`~skuq.monitoring.MetricAccumulator` computes metrics,
-reports and plots from one block of rows after another. It stores sums and histograms,
-in total about a megabyte, and accumulators of different rows can be added.
-:doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
+This page evaluates forecasts that do not fit into memory, for example a hundred
+million rows in Parquet files (extra ``parquet``: pyarrow) or on several machines.
+:class:`~skuq.monitoring.MetricAccumulator` computes metrics, reports and plots from
+one block of rows after another. It stores sums and histograms, which take about a
+megabyte in total. The sum of two accumulators is the accumulator of the rows of
+both. :doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
 
 The example is a small file of forecasts, in row groups of 50 000:
 """
@@ -123,10 +124,10 @@ quantiles.head(3).round(2)
 # -------------
 #
 # Accumulators can be pickled, so every engine that runs Python functions can use
-# them. This page defines the functions and does not call them. We ran the functions
-# manually, with Ray 2.60 and with Spark 4.3 on Java 17. The results were equal to the
-# results of one process. On Ray, after ``import ray``, use the function that reads
-# the row groups:
+# them. This page defines functions for Ray and Spark, but does not call them. We
+# ran these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17. The
+# results were equal to the results of one process. On Ray, after ``import ray``,
+# use the function that reads the row groups:
 
 
 def accumulate_on_ray(ray, path, groups):
@@ -136,10 +137,10 @@ def accumulate_on_ray(ray, path, groups):
 
 
 # %%
-# On Spark, ``mapInPandas`` passes the rows of a partition, as frames, to a function
-# that returns a frame. The function below returns a frame of one row, which contains
-# the pickled accumulator. Load only pickles that your own workers made, because loading
-# a pickle can execute any code.
+# On Spark, ``mapInPandas`` passes the rows of a partition to a function, as an
+# iterator of DataFrames. The function yields DataFrames. The function below yields
+# one DataFrame with one row, which contains the pickled accumulator. Load only
+# pickles that your own workers made, because loading a pickle can execute any code.
 
 import pickle
 

@@ -4,12 +4,11 @@ Watch a model over time
 
 Intervals are calibrated on the data on which a model was fitted. If the data
 change, the intervals are no longer calibrated. Targets that arrive later show
-whether the intervals are still calibrated. There are three tools:
+whether the intervals are still calibrated. skuq has three tools for this task.
 :class:`~skuq.monitoring.CoverageMonitor` and :class:`~skuq.monitoring.PITMonitor`
 can raise an alarm after each update with new targets.
-:func:`~skuq.monitoring.calibration_drift` compares periods afterward and shows the
-changes. All three bound the probability of a false alarm over the whole time of
-monitoring.
+:func:`~skuq.monitoring.calibration_drift` compares periods that have ended. Each
+tool bounds the probability of a false alarm over the whole time of monitoring.
 
 In the example, a model is fitted once and predicts each week of a year. The noise
 increases after September:
@@ -35,11 +34,12 @@ model = BayesianRidge().fit(*make_rows(20_000))
 # An alarm as targets arrive
 # --------------------------
 #
-# The monitor compares each target with its 90 % interval. The e-value of the monitor is
-# the evidence against a coverage of 90 % or more. If the coverage is at least 90 %, the
-# probability that the e-value ever exceeds 100 is at most 1 %, for any number of
-# checks. This probability is the parameter ``false_alarm``, and 1 % is its default. The
-# loop also updates the accumulator of the month with the same rows.
+# The monitor compares each target with its 90 % interval. The *e-value* of the
+# monitor measures the evidence that the coverage is below 90 %. The monitor raises
+# an alarm if the e-value exceeds 100. If the coverage is at least 90 %, the
+# probability that this ever happens is at most 1 %, for any number of checks. This
+# probability is the parameter ``false_alarm``, and 1 % is its default. The loop
+# below also updates the accumulator of the month, which a later section uses.
 
 from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
@@ -87,36 +87,62 @@ print(
 )
 
 # %%
-# The PIT monitor raises the alarm earlier, because the coverage falls only from 90 % to
-# 88.5 %. The evidence is computed after each row, and it does not depend on the size of
-# the blocks. New bets begin every 256 rows, so the monitor also detects changes late
-# in a stream.
+# The PIT monitor raises the alarm earlier, because the coverage decreases only from
+# 90 % to 88.5 %. Both monitors compute their evidence after each row, so the
+# evidence does not depend on the size of the blocks. Both monitors consider a
+# possible change every 256 rows, so they also detect changes late in a stream.
 #
-# The alarm does not show what is wrong. The PIT histogram shows it:
+# The alarm does not show the kind of the miscalibration. The PIT histogram shows
+# the kind:
 
 from skuq.displays import PITHistogramDisplay
 
 display = PITHistogramDisplay.from_accumulator(biased)
 
 # %%
-# The bins on the right are too high: the targets are larger than predicted. High bins
-# at both ends mean that distributions are too narrow. High bins in the middle mean
-# that distributions are too wide. The gray band holds all bins of a calibrated
-# forecast with a probability of 95 %.
+# The bins on the right are too high: the targets are larger than predicted. High
+# bins at both ends mean that distributions are too narrow. High bins in the middle
+# mean that distributions are too wide. With a probability of 95 %, all bins of a
+# calibrated forecast are inside the gray band.
 #
 # The PIT monitor also raises an alarm for intervals that are too wide. Use the
 # coverage monitor for conformal intervals, which may cover more than nominal. For
-# counts and other forecasts with atoms, the PIT monitor draws the PIT at random
-# within the jump of the distribution function. Pass ``random_state`` to reproduce the
-# draws. Two monitors cannot be merged, because the evidence depends on the order of
-# the rows.
+# counts and other forecasts with atoms, the distribution function jumps at the
+# target. The PIT monitor then draws the PIT at random between the two ends of the
+# jump. Pass ``random_state`` to reproduce the draws. Two monitors cannot be merged,
+# because the evidence depends on the order of the rows.
 #
+# An alarm for conformal intervals
+# --------------------------------
+#
+# Conformal prediction assumes that new rows are exchangeable with the calibration rows.
+# :class:`~skuq.monitoring.ExchangeabilityMonitor` tests this assumption. It needs the
+# conformal p-values: the rank of the error of each row among the calibration rows and
+# all earlier rows. After 1000 rows of the next stream, the noise increases by a third:
+
+from sklearn.linear_model import LinearRegression
+
+from skuq.monitoring import ExchangeabilityMonitor
+from skuq.regressors import ConformalRegressor
+
+conformal = ConformalRegressor(LinearRegression(), random_state=0)
+conformal.fit(*make_rows(4000))
+exchangeability = ExchangeabilityMonitor()
+for noise in (1.0, 4 / 3):
+    X, y = make_rows(1000, noise)
+    exchangeability.update(conformal.predict_p(X, y, random_state=0))
+    conformal.partial_fit(X, y)  # later rows are ranked among these rows too
+print(f"rows from the change to the alarm: {exchangeability.alarm_row_ - 1000}")
+
+# %%
 # Changes by period
 # -----------------
 #
-# The table has one row per month. It flags a month if a test rejects the coverage or
-# the uniformity of the PIT. The tests are adjusted for the number of months: the
-# probability that any month of a calibrated model is flagged is at most 1 %.
+# The function :func:`~skuq.monitoring.calibration_drift` returns a table with one
+# row per month. It flags a month if a test rejects the nominal coverage or the
+# uniformity of the PIT. The tests are adjusted for the number of months. The
+# probability that any month of a calibrated model is flagged is therefore at most
+# 1 %.
 
 from skuq.monitoring import calibration_drift
 
@@ -124,9 +150,10 @@ table = calibration_drift(months)
 table[["coverage", "low", "high", "crps", "width", "rmse_to_rmv", "flag"]].round(2)
 
 # %%
-# From October on, the errors are larger than predicted: ``rmse_to_rmv`` is above 1,
-# but the width has not changed. The noise has increased, and the model does not
-# predict the increase.
+# From October on, the errors are larger than predicted: ``rmse_to_rmv``, the
+# ratio of the errors to the predicted standard deviations, is above 1. The width
+# has not changed. The noise has increased, and the model does not predict the
+# increase.
 #
 # No model is calibrated exactly, and with enough rows the tests detect any
 # deviation. Two results show whether the deviation is relevant: the interval from
@@ -161,19 +188,20 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # Dependent rows
 # --------------
 #
-# The false alarm rates are valid for independent rows. Errors of neighboring hours are
-# correlated. A hundred hours therefore give less evidence than the tests assume, and
-# false alarms are more frequent. Test only every k-th row, with a k so large that the
-# errors of the tested rows are hardly correlated. Compute the scores from all rows.
+# The false alarm rates are valid for independent rows. Errors of neighboring hours
+# are correlated. A hundred hours therefore contain less information than a hundred
+# independent rows, and false alarms are more frequent than stated. Test only every
+# k-th row, with a k so large that the errors of the tested rows are hardly
+# correlated. Compute the scores from all rows.
 #
 # On real data
 # ------------
 #
-# ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a highway (Hogue
-# 2019, UCI, 41 000 hours). The model is gradient boosting with the features hour, date
-# and weather. It is fitted to four of every five weeks of 2013. The folds for
-# calibration consist of whole weeks, because hours of one day are similar and must not
-# be in two folds. One hour in 25 is tested:
+# ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a highway
+# (Hogue 2019, UCI, 41 000 hours). The model is gradient boosting with the features
+# hour, date and weather. It is fitted to four of every five weeks of 2013. The
+# folds for calibration consist of whole weeks, because hours of one day are similar
+# and must not be in two folds. The tests use one hour in 25:
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four

@@ -143,15 +143,15 @@ print(f"factor {model.factor_:.2f}, degrees of freedom {model.df_:.1f}")
 print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 
 # %%
-# If ``factor_`` is far above 1, the uncalibrated networks were overconfident, which
-# is usual on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
+# If ``factor_`` is far above 1, the uncalibrated networks were overconfident. This
+# is common on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
 # ``best_epoch_`` increases with a smaller ``learning_rate``. Networks require
 # numeric input, including integers and booleans. Handle missing values and
 # categories in earlier steps.
 #
-# If you use intervals of one coverage only, calibrate at this coverage:
-# ``calibration_coverage=0.8``. The intervals of other coverages then depend on the
-# fitted Student t distribution.
+# If you use intervals of one coverage only, calibrate at this coverage, for example
+# with ``calibration_coverage=0.8``. The intervals of other coverages then depend on
+# the fitted Student t distribution.
 #
 # Custom modules
 # --------------
@@ -159,10 +159,10 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 # ``module`` is a class or function that builds a network. It is called with the
 # number of columns and the number of outputs. The outputs are the mean and the raw
 # variance of the standardized target; estimators with homoscedastic noise require
-# only the mean. Concrete dropout, Laplace and variational inference of the last layer
-# append the last layer to the module. For these methods, the module returns
-# ``hidden_layer_sizes[-1]`` features. MC dropout keeps dropout layers of the module
-# active at prediction time.
+# only the mean. Three methods append their own last layer to the module: concrete
+# dropout, Laplace, and variational inference of the last layer. For these methods,
+# the module must return ``hidden_layer_sizes[-1]`` features. MC dropout keeps
+# dropout layers of the module active at prediction time.
 
 
 import torch
@@ -192,9 +192,9 @@ custom.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
 # A new module is built for each member, so the initial weights differ. Members are
-# trained in one pass if ``torch.func`` can vectorize the module. Otherwise they are
-# trained one after another, for example if an ``if`` or ``while`` of the module
-# depends on values.
+# trained in one pass if ``torch.func`` can vectorize the module. It cannot
+# vectorize a module in which an ``if`` or a ``while`` depends on values. The
+# members of such a module are trained one after another.
 #
 # Optimizers and callbacks work as in skorch. The net contains all members, and
 # ``train_loss`` is their mean loss.
@@ -217,10 +217,10 @@ with_callback.fit(X, y)
 np.round(losses, 2)
 
 # %%
-# A callback can also copy ``net.module_.state_dict()`` of an epoch. To predict with the
-# model of this epoch, load these weights into ``net_.module_`` of the fitted model.
-# With this method, ``examples/neural/plot_training_curve.py`` plots calibration and
-# sharpness by epoch.
+# A callback can also copy the weights of an epoch, ``net.module_.state_dict()``. To
+# predict with these weights, load them into ``net_.module_`` of the fitted model.
+# ``examples/neural/plot_training_curve.py`` uses this method to plot calibration
+# and sharpness by epoch.
 #
 # skorch nets
 # -----------
@@ -272,9 +272,10 @@ wrapped.fit(X.astype(np.float32), y[:, np.newaxis].astype(np.float32))
 wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 
 # %%
-# A one-dimensional y for such a module raises an error, because torch would broadcast
-# each output against all targets, and the net would predict their mean. skorch's nets
-# have no ``random_state``; call ``torch.manual_seed`` before ``fit``.
+# For such a module, a one-dimensional y raises an error. torch would otherwise
+# compare each output with all targets, and the net would learn the mean of all
+# targets. skorch's nets have no ``random_state``; call ``torch.manual_seed`` before
+# ``fit``.
 #
 # Train many estimators at once
 # -----------------------------
@@ -355,10 +356,11 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # GPU
 # ---
 #
-# ``device="auto"`` trains on a GPU if one is available and at least 32 networks are
-# trained together; a single small network is faster on the CPU. ``device="cuda"``
-# raises an error if no GPU is available. Fitted attributes are stored on the CPU, so
-# you can pickle a model and load it on a machine without a GPU.
+# ``device="auto"`` trains on a GPU if a GPU is available and at least 32 networks
+# are trained together. A single small network is faster on the CPU.
+# ``device="cuda"`` raises an error if no GPU is available. Fitted attributes are
+# stored on the CPU, so you can pickle a model and load it on a machine without a
+# GPU.
 #
 # Reproducibility
 # ---------------
@@ -366,11 +368,12 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # With an integer ``random_state``, results are bitwise reproducible on the same
 # machine with the same versions. Up to rounding, member k does not depend on the
 # number of members, on ``n_jobs``, or on other estimators trained with it. Training
-# restores the state of torch's global generator, even if custom layers draw from it.
+# restores the state of torch's global random generator, even if custom layers draw
+# from this generator.
 #
-# Rounding differs between CPU and GPU, and between processors, and training amplifies
-# the differences. Forecasts of different machines are therefore not identical, but
-# equally good. ``dtype="float64"`` reduces the differences.
+# Rounding differs between CPU and GPU, and between processors. Training amplifies
+# these differences. Forecasts of different machines are therefore not identical,
+# but their quality is the same. ``dtype="float64"`` reduces the differences.
 #
 # Training uses one thread, regardless of ``torch.get_num_threads()``, and then restores
 # the setting. For small networks, training with several threads is slower; on a busy
@@ -391,17 +394,17 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   numbers are means over airfoil_self_noise, gal_kin8nm and concrete_strength, with
 #   721 to 1500 training rows and one split each.
 # * Use fewer members. With 10 instead of 20 members, a fit takes 0.60 times the CPU
-#   time, and the CRPS is 1.09 times as large (range 1.03 to 1.19; the same sets, three
-#   splits each). With 5 members, one row in ten has no out-of-bag member. Use
-#   ``keep_best="crps"`` with 5 members, because the likelihood selects an epoch that is
-#   too early.
+#   time, and the CRPS is 1.09 times as large (range 1.03 to 1.19; same three data
+#   sets, three splits each). With 5 members, one row in ten has no out-of-bag
+#   member. Use ``keep_best="crps"`` with 5 members, because the likelihood selects
+#   an epoch that is too early.
 # * Train jointly with ``fit_many``: ten networks of 2000 rows take about twice the
 #   time of one network.
 # * Set ``n_jobs``: more than about 40 members are trained in chunks, which are
 #   distributed over processes.
-# * Use built-in layers. A custom module takes 1.6 times as long with 20 members or
-#   more, and three times as long with one member. Members of a module that cannot be
-#   vectorized are trained in a loop.
+# * Use built-in layers. Training with a custom module takes 1.6 times as long with
+#   20 members or more, and three times as long with one member. Members of a module
+#   that cannot be vectorized are trained in a loop.
 # * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
 # * Use a smaller ``n_draws``: predictions by dropout and variational inference draw
 #   200 networks by default. The epistemic part is accurate to 5 % with 200 networks,

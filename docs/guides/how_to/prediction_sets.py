@@ -29,9 +29,10 @@ def share_covered(sets):
 # ------------------
 #
 # :func:`~skuq.prediction.predict_set` takes any fitted classifier, also inside a
-# Pipeline or a search. It returns the smallest sets whose probabilities sum to the
-# coverage. :func:`~skuq.prediction.prediction_set` takes predicted probabilities
-# instead of a classifier.
+# Pipeline or a search. For each row, it returns the smallest set of classes whose
+# probabilities sum to at least the coverage.
+# :func:`~skuq.prediction.prediction_set` takes predicted probabilities instead of a
+# classifier.
 
 from skuq.prediction import predict_set
 
@@ -42,24 +43,26 @@ sets.shape, plain
 
 # %%
 # The coverage of these sets depends on the calibration of the probabilities. The
-# probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label in
-# more than 5 % of the cases. scikit-learn calibrates probabilities. From version 1.8
-# on, ``CalibratedClassifierCV(method="temperature")`` changes their sharpness and
-# keeps their order. In older versions, ``method="sigmoid"`` or ``"isotonic"``
-# calibrate each class against all others.
+# probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label
+# in more than 5 % of the cases. scikit-learn calibrates probabilities. From version
+# 1.8 on, ``CalibratedClassifierCV(method="temperature")`` changes their sharpness
+# and keeps their order. In older versions, ``method="sigmoid"`` and
+# ``method="isotonic"`` calibrate the probability of each class separately.
 #
-# If the probabilities are calibrated, the sets cover *more* than nominal, because the
-# last class of a set raises the sum of the probabilities above the nominal coverage.
-# For accurate models, the difference is large. Therefore, compare the observed coverage
-# with the sum of the probabilities of a set, averaged over the sets.
+# If the probabilities are calibrated, the sets cover *more* than nominal, because
+# the last class of a set raises the sum of the probabilities above the nominal
+# coverage. For accurate models, the difference from nominal is large. Therefore,
+# compare the observed coverage with the predicted coverage: the sum of the
+# probabilities of a set, averaged over the sets.
 #
 # With a guarantee
 # ----------------
 #
 # :class:`~skuq.classifiers.ConformalClassifier` holds out a quarter of the rows
-# (``calibration_size``), stratified by class, and selects the sets by the ranks of
-# their scores. For exchangeable rows and any classifier, the sets contain the label
-# with at least the nominal probability, on average over calibration sets.
+# (``calibration_size``), stratified by class. A class is in the set of a row if its
+# score ranks low enough among the scores of the calibration labels. For
+# exchangeable rows and any classifier, the sets contain the label with at least the
+# nominal probability, on average over calibration sets.
 
 from skuq.classifiers import ConformalClassifier
 
@@ -86,11 +89,11 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # ----------
 #
 # ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
-# classes whose probability is above one threshold, so the coverage is lower for images
-# that are difficult to classify. ``"aps"`` adds classes until the sum of their
-# probabilities exceeds a threshold. Its coverage differs less between images, but its
-# sets are larger. ``randomized=True`` makes the coverage of ``"aps"`` exact, and
-# ``penalty`` (RAPS) avoids very large sets.
+# classes whose probability is above one threshold for all images, so the coverage
+# is lower for images that are difficult to classify. ``"aps"`` adds classes until
+# the sum of their probabilities exceeds a threshold. Its coverage differs less
+# between images, but its sets are larger. ``randomized=True`` makes the coverage of
+# ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
 #
 # The following code fits a forest of shallow trees. It computes the coverage at 90 %
 # for the half of the images with the less certain predictions, the coverage for the
@@ -160,13 +163,14 @@ print(share_covered(calibrated.predict_set(X_new, 0.95)))
 # New rows that differ
 # --------------------
 #
-# In general, sets do not keep their coverage under a distribution shift. There is one
-# exception: if only the distribution of X changes, and its density ratio is known or
-# can be estimated, ``density_ratio`` restores the coverage. In this example, images
-# with uncertain predictions become four times as frequent. Sets calibrated on the old
-# images therefore cover too few new images. The example simulates the shift by weights:
-# the weight of each image is its density ratio. It prints the coverage and the mean
-# size of the sets without and with the ratio:
+# In general, sets do not keep their coverage under a distribution shift. There is
+# one exception: if only the distribution of X changes, and its density ratio is
+# known or can be estimated, ``density_ratio`` restores the coverage. In this
+# example, images with uncertain predictions become four times as frequent. Sets
+# that are calibrated on the old images therefore contain the label of too few new
+# images. The example simulates the shift by weights: the weight of each new image
+# is its density ratio. The output is the coverage and the mean size of the sets,
+# without and with ``density_ratio``:
 
 middle = np.median(largest)
 

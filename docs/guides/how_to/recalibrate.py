@@ -38,8 +38,9 @@ round(prediction_interval_coverage(y_test, before), 3)
 # -------------
 #
 # Use a pipeline to search over the parameters of both steps. During ``fit``, the
-# regressor passes out-of-fold distributions to the recalibrator. After ``fit``, it
-# passes distributions of the model fitted to all rows.
+# regressor passes out-of-fold distributions to the recalibrator. At prediction
+# time, the regressor passes the distributions of the model that was fitted to all
+# rows.
 
 from sklearn.pipeline import make_pipeline
 
@@ -105,10 +106,10 @@ round(prediction_interval_coverage(y_test, after), 3)
 # Distributions without a model
 # -----------------------------
 #
-# Use a recalibrator alone for predictions from other sources.
+# Use a recalibrator alone if the predictions come from a model outside skuq.
 # :class:`~skuq.distributions.Normal` makes distributions from means and standard
-# deviations. In this example, the standard deviation of the errors is 0.1, twice the
-# predicted standard deviation:
+# deviations. In this example, the predicted standard deviation is 0.05, and the
+# standard deviation of the errors is 0.1:
 
 from skuq.distributions import Normal
 
@@ -132,19 +133,21 @@ corrected.std().round(3)
 # several hundred rows.
 #
 # For quantile models (``MultiQuantileRegressor``, quantile forests), use
-# :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as ``UncertaintyRegressor``
-# does. Pass it to ``RecalibratedRegressor``, which has a different default. Other
-# recalibrators depend on the assumed tails of a quantile model:
+# :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as
+# ``UncertaintyRegressor`` does. Pass it to ``RecalibratedRegressor``, whose default
+# is another recalibrator. A quantile model predicts no tails beyond its outermost
+# levels, so skuq assumes tails. The results of other recalibrators depend on these
+# tails:
 #
-# * The standard deviation depends on the tails, so one factor may make the intervals
-#   worse. In an example with 900 rows of the power plant data, the 90 % intervals of
-#   gradient-boosted quantiles covered 86 %. After ``StdScalingRecalibrator``, they
-#   covered 82 %.
-# * If intervals are much too narrow, a map of probabilities also depends on the tails,
-#   and makes the intervals too wide. On eleven data sets, 90 % intervals of quantile
-#   boosting became 1.2 times as wide with ``QuantileShiftRecalibrator``, and 1.9 times
-#   as wide with ``IsotonicRecalibrator``. With both recalibrators, the intervals cover
-#   90 %.
+# * The standard deviation depends on the tails, so ``StdScalingRecalibrator`` may
+#   make the intervals worse. On 900 rows of the power plant data, the 90 %
+#   intervals of gradient-boosted quantiles covered 86 %. After
+#   ``StdScalingRecalibrator``, they covered 82 %.
+# * If the intervals are much too narrow, a map of probabilities also uses the
+#   tails, and makes the intervals too wide. On eleven data sets, 90 % intervals of
+#   quantile boosting became 1.2 times as wide with ``QuantileShiftRecalibrator``,
+#   and 1.9 times as wide with ``IsotonicRecalibrator``. With both recalibrators,
+#   the intervals covered 90 %.
 #
 # Use another recalibrator in the following cases:
 #
@@ -157,7 +160,8 @@ corrected.std().round(3)
 #     * - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`
 #       - small predicted widths require a different factor than large widths
 #     * - :class:`~skuq.recalibration.BinnedScalingRecalibrator`
-#       - as above, and the order of the widths may also be wrong
+#       - small predicted widths require a different factor than large widths, and
+#         the order of the predicted widths may be wrong
 #     * - :class:`~skuq.recalibration.EmpiricalRecalibrator`
 #       - bias or skew grow with the predicted width, or targets lie outside the predicted ensemble
 #     * - :class:`~skuq.recalibration.ConformalRecalibrator`
@@ -171,9 +175,10 @@ corrected.std().round(3)
 #     * - :class:`~skuq.recalibration.GPCauchyRecalibrator`
 #       - the error distribution has infinite variance
 #
-# :doc:`/explanation/recalibration` shows the miscalibration that each recalibrator
-# corrects. :doc:`/auto_examples/recalibration/plot_comparison` compares all
-# recalibrators on one data set.
+# :doc:`/explanation/recalibration` lists the miscalibration that each recalibrator
+# corrects, and :doc:`/explanation/recalibrator-examples` shows its effect.
+# :doc:`/auto_examples/recalibration/plot_comparison` compares all recalibrators on
+# one data set.
 #
 # A recalibrator does not make a model of constant width heteroscedastic. Use a model
 # of the noise: see :doc:`/how-to/choose_a_method`.
@@ -182,6 +187,8 @@ corrected.std().round(3)
 # --------------------
 #
 # ``predict`` of a pipeline that ends in a recalibrator returns the mean of the
-# distributions. ``predict`` of ``RecalibratedRegressor`` returns the point prediction
-# of the model, shifted by the change of the mean due to recalibration. For skewed
-# errors, the two predictions differ slightly, even with ``IdentityRecalibrator``.
+# distributions. ``predict`` of ``RecalibratedRegressor`` returns the point
+# prediction of the model plus the change of the mean by recalibration. If the
+# errors are skewed, the point prediction of a model differs slightly from the mean
+# of its distribution. The two predictions then differ, even with
+# ``IdentityRecalibrator``.

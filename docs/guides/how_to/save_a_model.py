@@ -58,8 +58,9 @@ type(loaded).__name__
 # -----------------------
 #
 # Loading a pickle or a joblib file can execute any code. Load only files that you
-# trust. ``skops.io`` (``pip install skops``) stores the attributes without code. It
-# lists all types that it does not trust, so that you can check them before loading:
+# trust. ``skops.io`` (``pip install skops``) stores the attributes without code.
+# Before loading, ``get_untrusted_types`` lists all types of the file that skops
+# does not trust by default. Check this list:
 
 import skops.io
 

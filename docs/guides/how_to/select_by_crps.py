@@ -48,11 +48,12 @@ search.fit(X, y)
 print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 
 # %%
-# The plot shows the CRPS of all candidates. The CRPS is smallest with the two relevant
-# features. With two features, ``LinearRegression`` is better than ``BayesianRidge``.
-# For ``LinearRegression``, ``UncertaintyRegressor`` models the noise as a function of
-# X. For ``BayesianRidge``, it uses the distribution of the model, which assumes
-# constant noise.
+# The plot shows the CRPS of all candidates. The CRPS is smallest with the two
+# relevant features. With two features, ``LinearRegression`` is better than
+# ``BayesianRidge``, because ``UncertaintyRegressor`` treats the two models
+# differently. For ``LinearRegression``, it models the noise as a function of X. For
+# ``BayesianRidge``, it uses the posterior of the model, which assumes constant
+# noise.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -80,11 +81,11 @@ dist.interval(0.9)[:3].round(2)
 # %%
 # Two rules are important.
 #
-# **Set** ``error_score="raise"``. A candidate without a predictive distribution then
-# raises an error. By default, if the scorer raises an exception, the search issues a
-# warning and replaces the score by NaN. The search may then select the first candidate.
-# :func:`~skuq.prediction.supports_dist` returns whether an estimator supports
-# predictive distributions:
+# **Set** ``error_score="raise"``. A candidate without a predictive distribution
+# then raises an error. By default, the search issues a warning and gives such a
+# candidate the score NaN. If all scores are NaN, the search selects the first
+# candidate. :func:`~skuq.prediction.supports_dist` returns whether an estimator
+# supports predictive distributions:
 
 from skuq import supports_dist
 
@@ -100,8 +101,8 @@ print("BayesianRidge", supports_dist(BayesianRidge()))
 # ---------------
 #
 # :func:`~skuq.metrics.scorers` returns a dictionary for ``cross_validate`` and
-# multi-metric searches. For all metrics of a candidate, ``predict_dist`` is called
-# once per fold.
+# multi-metric searches. ``predict_dist`` is called only once per candidate and
+# fold, for all metrics together.
 
 from sklearn.model_selection import cross_validate
 
@@ -152,8 +153,9 @@ print(chosen[columns[1:]].astype(float).round(3).to_string())
 # Selection of the recalibrator
 # -----------------------------
 #
-# A recalibrator is a step of a pipeline, and
-# :class:`~skuq.recalibration.IdentityRecalibrator` means no recalibration:
+# A recalibrator is a step of a pipeline, so a search can select it.
+# :class:`~skuq.recalibration.IdentityRecalibrator` is the candidate without
+# recalibration:
 
 from skuq.recalibration import (
     IdentityRecalibrator,

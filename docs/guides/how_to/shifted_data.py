@@ -3,9 +3,10 @@ Evaluate a model on shifted data
 ================================
 
 Intervals are calibrated on the training data. This page uses
-:func:`~skuq.evaluation.shift_curve` to measure their coverage on new data that
-differ from the training data. If the shift of the features is known, weights are a remedy.
-The data are measurements of the noise of airfoils in a wind tunnel.
+:func:`~skuq.evaluation.shift_curve` to measure the coverage of intervals on data
+that differ from the training data. If the shift of the features is known, weights
+restore the coverage. The data are measurements of the noise of airfoils in a wind
+tunnel.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ models = {
 # A *transform* changes the features of the test rows. In this example it adds
 # noise, and ``severity`` is the number of standard deviations. Each model is fitted
 # once per fold, on rows without the noise. It is then scored at each severity by
-# any scorers of skuq or scikit-learn:
+# the given scorers of skuq or scikit-learn:
 
 import pandas as pd
 
@@ -65,18 +66,19 @@ noisy = pd.DataFrame(rows, index=noise).round(2)
 noisy
 
 # %%
-# The coverage of both models decreases, but their widths do not show the decrease. The
-# coverage of the forest, which is more accurate, decreases more. The intervals of a
-# Gaussian process widen for rows that differ from the training rows, and their coverage
-# decreases less: see :doc:`/replications/kompa-2021-shift`.
+# The coverage of both models decreases, although the widths of their intervals
+# hardly change. The coverage of the forest, which is the more accurate model,
+# decreases more. The intervals of a Gaussian process widen for rows that differ
+# from the training rows, and their coverage decreases less: see
+# :doc:`/replications/kompa-2021-shift`.
 #
 # 2. Some rows become more frequent
 # ---------------------------------
 #
 # A :class:`~skuq.evaluation.Tilt` weights the test rows by ``exp(severity * z)``,
-# where z is a column, or a sum of columns with the given coefficients. Only the
-# weights of the rows change; the rows themselves do not. In this example, the layers
-# become thicker and the frequencies become lower:
+# where z is a column, or a sum of columns with the given coefficients. The rows
+# themselves do not change. In this example, rows with a thick boundary layer and a
+# low frequency become more frequent:
 
 from skuq.displays import ShiftCurveDisplay
 from skuq.evaluation import Tilt
@@ -100,9 +102,9 @@ for name, model in models.items():
     ax = display.ax_
 
 # %%
-# The precision of the curve depends on the weights. ``effective_rows`` is the
-# number of unweighted rows with the same precision. Points with fewer than 50
-# effective rows per fold are hollow:
+# Weights reduce the precision of the curve. ``effective_rows`` is the number of
+# unweighted rows that would give the same precision. In the plot, points with fewer
+# than 50 effective rows per fold are hollow:
 
 effective = scores["effective_rows"].mean(axis=1).round()
 effective
@@ -111,10 +113,10 @@ effective
 # 3. Remedy: the density ratio
 # ----------------------------
 #
-# If the distribution of the features changes, but not the distribution of the
-# targets given the features, weights restore the coverage of conformal intervals.
-# The weight of a calibration row is the ratio of the densities of new and old rows.
-# Pass the ratio as the parameter ``density_ratio`` of
+# Suppose that the distribution of the features changes, but the distribution of the
+# targets given the features does not. Weights then restore the coverage of
+# conformal intervals. The weight of a calibration row is the ratio of the densities
+# of new and old rows. Pass the ratio as the parameter ``density_ratio`` of
 # :class:`~skuq.regressors.ConformalRegressor` or
 # :class:`~skuq.classifiers.ConformalClassifier`. It is a function of X, known up to
 # a factor:
@@ -144,15 +146,15 @@ coverage
 # 4. Shifts without a remedy
 # --------------------------
 #
-# No method restores the coverage if the distribution of the targets given the features
-# changes, or if new rows are in a region without old rows. Such a region has no
-# calibration rows to weight. The noise of the first section is an example. Conformal
-# calibration, recalibration and ensembles do not have nominal coverage in this case;
-# :doc:`/replications/kompa-2021-shift` has measurements. Such shifts can be detected,
-# but not corrected in advance: :class:`~skuq.monitoring.CoverageMonitor` tests the
-# coverage of rows as their targets arrive. ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets (see
-# :doc:`/how-to/conformal`).
+# No method restores the coverage if the distribution of the targets given the
+# features changes, or if new rows are in a region without old rows. Such a region
+# has no calibration rows to weight. The noisy features of the first section are an
+# example. Conformal intervals, recalibrated intervals and intervals of ensembles do
+# not have nominal coverage in this case; :doc:`/replications/kompa-2021-shift` has
+# measurements. You cannot correct such shifts in advance, but you can detect them:
+# :class:`~skuq.monitoring.CoverageMonitor` tests the coverage of rows as their
+# targets arrive. ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`
+# adapts the level to the new targets (see :doc:`/how-to/conformal`).
 #
 # Real shifts, such as later years or another site, are groups of rows. Pass them as
 # ``groups`` to :func:`~skuq.metrics.conditional_coverage` or
@@ -162,8 +164,8 @@ coverage
 # Classifiers
 # -----------
 #
-# The same function scores prediction sets. In this example, digits are moved to the
-# right; ``severity`` is the number of pixels:
+# ``shift_curve`` also scores prediction sets. In this example, digits are moved to
+# the right; ``severity`` is the number of pixels:
 
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression

@@ -5,8 +5,8 @@ Add predictive distributions to a custom model
 This page connects skuq to models with their own predictive distributions: your own
 classes, classes of other packages, and predicted quantiles or samples. If a
 regressor does not predict distributions, wrap it in
-:class:`~skuq.regressors.UncertaintyRegressor` instead. :doc:`/how-to/extend` has new
-methods: custom metrics, recalibrators, regressors and conformal scores.
+:class:`~skuq.regressors.UncertaintyRegressor` instead. :doc:`/how-to/extend`
+explains how to write new metrics, recalibrators, regressors and conformal scores.
 
 Custom classes
 --------------
@@ -65,9 +65,10 @@ cross_val_score(model, X, y, scoring=get_scorer("neg_crps"), cv=3).round(3)
 # Third-party classes
 # -------------------
 #
-# Register a function of the fitted estimator and X under the qualified name of the
-# estimator's class. The name is a string, so you can register the function without
-# installing the package. Subclasses are also supported.
+# For a class of another package, write a function that takes the fitted estimator
+# and X and returns a distribution. Register this function under the qualified name
+# of the class. The name is a string, so you can register the function without
+# installing the package. The function is also used for subclasses.
 
 from sklearn.neighbors import KNeighborsRegressor
 

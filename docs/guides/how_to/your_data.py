@@ -2,12 +2,14 @@
 Groups, time, weights, missing values
 =====================================
 
-Many data sets are not a table of independent, complete, numeric rows. This page
-shows how to use data with missing values, categories, groups, time order or weights.
+In many data sets, rows are dependent, values are missing, or columns are not
+numeric. This page shows how to use data with missing values, categories, groups,
+time order or weights.
 
-The data have 60 patients and 8 rows per patient. The features are a size with missing
-values, a category, and the age of the patient. As in repeated measurements, each
-patient has an effect on the target that the features do not explain:
+The data have 60 patients and 8 rows per patient. The features are a size with
+missing values, a category, and the age of the patient. The targets of one patient
+have a common effect that the features do not explain, as is usual for repeated
+measurements:
 """
 
 import numpy as np
@@ -72,8 +74,8 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 # ------
 #
 # Rows of one patient, machine or house are dependent. If new rows belong to new
-# groups, each group must be in one fold; otherwise, the intervals are too narrow. Pass
-# ``groups`` to every wrapper that uses cross-fitting.
+# groups, all rows of a group must be in the same fold. Otherwise, the intervals are
+# too narrow. Pass ``groups`` to every wrapper that uses cross-fitting.
 
 from sklearn.model_selection import GroupKFold
 
@@ -97,11 +99,12 @@ for name, share in covered.items():
     print(f"folds of {name}: 90 % intervals cover {share:.2f} of the new rows")
 
 # %%
-# With folds of rows, the calibration curve of new patients shows that the distributions
-# are too narrow: too many observations are below the low quantiles and above the high
-# quantiles. With folds of patients, the curve is close to the diagonal at both ends.
-# The deviation in the middle is due to the mean effect of the 60 patients. The sampling
-# band is valid for independent rows only.
+# With folds of rows, the calibration curve of new patients shows that the
+# distributions are too narrow: too many observations are below the low quantiles
+# and above the high quantiles. With folds of patients, the curve is close to the
+# diagonal at both ends. The curve deviates in the middle because the mean effect of
+# the 60 training patients is not exactly 0. The sampling band is valid for
+# independent rows only.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -140,9 +143,10 @@ print("coverage", result["test_picp"].round(2))
 # Time
 # ----
 #
-# Time series require a splitter whose test rows come after the training rows. The
-# first rows are then in no test fold. A pipeline does not support such a splitter;
-# ``RecalibratedRegressor`` and ``ResidualRegressor`` do.
+# Time series require a splitter whose test rows are later than the training rows.
+# With such a splitter, the first rows are in no test fold. A recalibrator in a
+# pipeline does not support this; ``RecalibratedRegressor`` and
+# ``ResidualRegressor`` do.
 
 from sklearn.model_selection import TimeSeriesSplit
 

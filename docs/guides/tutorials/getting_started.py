@@ -2,19 +2,20 @@
 Getting started
 ===============
 
-A regressor predicts one number per row. This page adds a predictive distribution
-to a random forest, reads prediction intervals from it, evaluates and recalibrates
-them, and selects a model by the quality of its distributions. It takes about ten
-minutes. Install skuq with matplotlib first: :doc:`/install`.
+A regressor predicts one number per row. This page adds predictive distributions to
+a random forest, computes prediction intervals from the distributions, evaluates and
+recalibrates the distributions, and selects a model by their quality. The page takes
+about ten minutes. Install skuq with matplotlib first: :doc:`/install`.
 
 If you have not used scikit-learn, these are its main terms:
 
-* A model is an *estimator*: ``fit(X, y)`` fits it, ``predict(X)`` predicts, and
-  attributes whose names end in ``_``, such as ``coef_``, exist after ``fit``.
+* A model is an *estimator*. Its method ``fit(X, y)`` fits the model to data, and
+  ``predict(X)`` predicts targets. Attributes whose names end in ``_``, such as
+  ``coef_``, exist after ``fit``.
 * A *pipeline* is a sequence of estimators that are fitted as one estimator.
 * A *scorer* is a metric for searches and cross-validation; larger is better.
-* A name with two underscores is a parameter of an inner estimator:
-  ``estimator__max_depth``.
+* A name with two underscores, such as ``estimator__max_depth``, is a parameter of
+  an inner estimator.
 * ``random_state=0`` makes random steps reproducible.
 
 For more, read the `introduction to scikit-learn
@@ -25,8 +26,8 @@ Wrap a regressor
 ----------------
 
 :class:`~skuq.regressors.UncertaintyRegressor` adds a predictive distribution to any
-scikit-learn regressor. The box shows the wrapper and its inner estimator. Click on
-a name to show its parameters.
+scikit-learn regressor. The box below the code shows the wrapper and its inner
+estimator. Click on a name to show its parameters.
 """
 
 from sklearn.ensemble import RandomForestRegressor
@@ -103,14 +104,15 @@ dist.quantile([0.1, 0.5, 0.9])[:3].round(2)
 dist.cdf(1.0)[:3].round(2)
 
 # %%
-# ``dist.interval(0.9)`` returns the same bounds as above. Only conformal methods may
-# return different bounds. The guarantee of a conformal method is valid for the bounds
+# ``dist.interval(0.9)`` returns the same bounds as ``predict_interval``. Some
+# conformal methods are an exception: their guarantee is valid only for the bounds
 # of ``predict_interval``.
 #
 # ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
-# predict distributions, so a second model is fitted to the size of the forest's
-# errors. Errors on training rows are too small. The errors are therefore *out of
-# fold*: the forest that predicts a row was fitted without this row.
+# predict distributions, so the method of this forest fits a second model to the
+# size of the errors of the forest. Errors on training rows are too small. The
+# method therefore uses *out-of-fold* errors: the forest that predicts a row was
+# fitted without this row.
 
 model.method_
 
@@ -118,8 +120,8 @@ model.method_
 # Plot the intervals
 # ------------------
 #
-# The width of the band follows the noise: the band is narrow on the left, where the
-# noise is small, and wide on the right.
+# The width of the band depends on the noise. The band is narrow on the left, where
+# the noise is small, and wide on the right, where the noise is large.
 
 from skuq.displays import PredictionBandDisplay
 
@@ -131,9 +133,9 @@ display = PredictionBandDisplay.from_predictions(
 # Evaluate the intervals
 # ----------------------
 #
-# Evaluate on held-out rows. :func:`~skuq.metrics.prediction_interval_coverage` is
-# the share of observations inside the 90 % interval, and should be close to 0.9.
-# With 300 rows, its standard error is 0.02.
+# Evaluate on held-out rows. :func:`~skuq.metrics.prediction_interval_coverage`
+# returns the coverage, the share of observations inside their 90 % intervals. The
+# coverage should be close to 0.9. With 300 rows, its standard error is 0.02.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -141,10 +143,10 @@ coverage = prediction_interval_coverage(y_test, dist, coverage=0.9)
 round(coverage, 3)
 
 # %%
-# Coverage alone is not sufficient: intervals with the same width for all rows can
-# also cover 90 %. Compare models by :func:`~skuq.metrics.crps_loss`, the continuous
-# ranked probability score (CRPS). It evaluates the whole distribution, in the units
-# of y; smaller is better.
+# Coverage alone does not show whether a model is good: intervals with the same
+# width for all rows can also cover 90 %. Compare models by
+# :func:`~skuq.metrics.crps_loss`, the continuous ranked probability score (CRPS).
+# It evaluates the whole distribution, in the units of y; smaller is better.
 
 from skuq.metrics import crps_loss
 
@@ -203,9 +205,10 @@ round(prediction_interval_coverage(y_test, after), 3)
 # %%
 # The calibration curve shows all probabilities at once. The curve of a calibrated
 # model follows the diagonal, up to sampling variation (the gray band). The curve of
-# the trees does not: more than a fifth of the observations are below all trees, and
-# more than a quarter are above all trees. After recalibration, the curve is close to
-# the diagonal, and in parts at the edge of the band.
+# the trees does not follow the diagonal: more than a fifth of the observations are
+# below the predictions of all trees, and more than a quarter are above the
+# predictions of all trees. After recalibration, the curve is close to the diagonal,
+# and in parts at the edge of the band.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -217,16 +220,17 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# Recalibration also decreases the CRPS. The CRPS is then close to the CRPS of the first
-# model:
+# Recalibration also decreases the CRPS of the trees. The decreased CRPS is close to
+# the CRPS of the first model of this page:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
 
 # %%
 # The first model does not need recalibration, because ``UncertaintyRegressor``
-# already uses out-of-fold errors. Recalibration does not improve a calibrated model.
-# On few rows, a flexible recalibrator may increase the CRPS slightly.
+# already uses out-of-fold errors. Recalibration does not improve a calibrated
+# model. If there are few rows, a flexible recalibrator may even increase the CRPS
+# slightly.
 #
 # Select a model
 # --------------
@@ -265,12 +269,11 @@ search.fit(X_train, y_train)
 print("CRPS with 1, 10, 100:", -search.cv_results_["mean_test_score"].round(3))
 
 # %%
-# You can also search over regressors, with
-# ``{"estimator": [BayesianRidge(), forest]}``.
-# Searches and pipelines of scikit-learn have no method ``predict_dist``.
-# For searches, pipelines and all other fitted estimators, use the function
-# :func:`~skuq.prediction.predict_dist`. It returns the distributions of the inner
-# model:
+# You can also search over regressors, with ``{"estimator": [BayesianRidge(),
+# forest]}``. Searches and pipelines of scikit-learn have no method
+# ``predict_dist``. The function :func:`~skuq.prediction.predict_dist` accepts
+# searches, pipelines and all other fitted estimators, and returns the distributions
+# of the inner model:
 
 from skuq import predict_dist
 
@@ -281,12 +284,13 @@ round(crps_loss(y_test, best), 3)
 # The recommended model
 # ---------------------
 #
-# If you have no favorite regressor, use
-# :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines boosting,
-# a forest and two ensembles of networks, with weights that minimize the CRPS of
-# out-of-fold forecasts, and recalibrates the result. It accepts a DataFrame with
-# strings, dates and missing values. The networks need torch and skorch. Without them,
-# the pool consists of boosting and the forest, with a warning.
+# If you do not need a particular regressor, use
+# :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines
+# boosting, a forest and two ensembles of networks in a *pool*. The weights of the
+# pool minimize the CRPS of out-of-fold forecasts, and the pool is recalibrated.
+# ``MixtureRegressor`` accepts a DataFrame with strings, dates and missing values.
+# The networks require torch and skorch. If these packages are not installed, the
+# pool consists of boosting and the forest, and skuq issues a warning.
 
 from skuq.regressors import MixtureRegressor
 
@@ -296,9 +300,10 @@ print("CRPS", round(crps_loss(y_test, pooled), 3))
 pool.out_of_fold_crps_.round(3)
 
 # %%
-# The table compares the members and the pool out of fold. On most data, the pool is
-# as good as its best member, which nobody knows beforehand.
-# :doc:`/explanation/pools` explains the weights and lists the time of each member.
+# The table shows the out-of-fold CRPS of the members and of the pool. On most data
+# sets, the pool is about as good as its best member, although the best member is
+# not known beforehand. :doc:`/explanation/pools` explains the weights, and
+# :doc:`/replications/real-data` lists the time of each member.
 #
 # Next steps
 # ----------

@@ -200,8 +200,7 @@ class CopulaJoint(JointDistribution):
         marginals = [part if whole else part[rows] for part in self._finite_marginals]
         points = np.empty((len(marginals), len(self.ranks), len(marginals[0])))
         for marginal, column, out in zip(marginals, np.moveaxis(levels, -1, 0), points, strict=True):
-            for quantiles, level in zip(out, np.moveaxis(column, -1, 0), strict=True):
-                quantiles[:] = marginal._ppf(np.asarray(level))
+            _write_quantiles(marginal, column, out)
         weights = None if self.weights is None else self._row_weights()[rows]
         return points.transpose(2, 1, 0), weights
 
@@ -299,6 +298,19 @@ class CopulaJoint(JointDistribution):
             members[rows] = points[..., unknown]
             weights[rows] = kernel_weights(self._levels(rows)[..., observed], scores[rows], share)
         return EmpiricalJoint(members, weights, names)
+
+
+def _write_quantiles(marginal: Distribution, levels: FloatArray, out: FloatArray) -> None:
+    """Write the quantiles at levels of shape (K,) or (b, K) into an array of shape (K, b)."""
+    form = marginal._standard_form() if levels.ndim == 1 else None
+    if form is not None:
+        loc, scale, standard = form
+        quantiles = standard._take(np.zeros(len(levels), dtype=np.intp))._ppf(levels)
+        np.multiply(quantiles[:, np.newaxis], scale, out=out)
+        out += loc
+        return
+    for row, level in zip(out, np.moveaxis(levels, -1, 0), strict=True):
+        row[:] = marginal._ppf(np.asarray(level))
 
 
 def _read_marginals(marginals: Any) -> tuple[Distribution, ...]:

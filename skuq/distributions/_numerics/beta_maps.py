@@ -1,8 +1,8 @@
 """Beta calibration maps of probability levels, averaged over k maps per row, and their inverse.
 
-In log odds t of the level, a map is a log F - b log(1 - F) + c with log F = -log(1 + exp(-t)) and
-log(1 - F) = -log(1 + exp(t)). The map increases with slope a far below 0 and slope b far above 0. The map
-differs from the nearer of these two lines by at most max(a, b) log 2.
+The map from a level F to log odds is a log F - b log(1 - F) + c. As a function of the log odds t of F, the
+map is nearly a straight line of slope a for very negative t, and of slope b for very positive t. The
+difference between the map and the nearer line is at most max(a, b) log 2.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LOG_2 = math.log(2.0)
 _MOST_STEPS = 200
 _PRECISION = 8 * np.finfo(float).eps
 _BLOCK = 2**16
-"""Block size of the arrays."""
+"""Largest number of entries in an array of one block."""
 
 
 @dataclass(frozen=True)
 class BetaMaps:
-    """Parameters of k maps for each of n rows, all of shape (k, n), with weights that sum to one."""
+    """Parameters and weights of k maps for each of n rows, all of shape (k, n)."""
 
     a: FloatArray
     b: FloatArray
@@ -54,7 +54,7 @@ class BetaMaps:
         return self._in_blocks(BetaMaps._log_density, log_lower, log_upper)
 
     def invert(self, target: FloatArray) -> FloatArray:
-        """Return the log odds of F at which G has the log odds ``target``, shape (n,), or infinity."""
+        """Return the log odds of F for which G has the log odds ``target``, shape (n,)."""
         return self._in_blocks(BetaMaps._invert, target)
 
     def _in_blocks(self, function: Callable[..., FloatArray], *values: FloatArray) -> FloatArray:
@@ -96,19 +96,15 @@ class BetaMaps:
         return np.where(finite, self._newton(inside, low, high, guess), target)
 
     def _bracket(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return an interval of log odds that contains the root, from the two lines of each map."""
+        """Return an interval that contains the root, from the two lines of each map."""
         a, b, gap = self.a, self.b, target - self.c
-        upper = gap >= (b - a) * _LOG_2  # the root lies above the level 1/2
+        upper = gap >= (b - a) * _LOG_2  # The root is above the level 1/2.
         low = np.where(upper, np.maximum(gap / b - _LOG_2, 0.0), (gap - b * _LOG_2) / a).min(axis=0)
         high = np.where(upper, (gap + a * _LOG_2) / b, np.minimum(gap / a + _LOG_2, 0.0)).max(axis=0)
         return low, np.maximum(low, high)
 
     def _newton(self, target: FloatArray, low: FloatArray, high: FloatArray, t: FloatArray) -> FloatArray:
-        """Find the root by Newton's method on the log odds of G, which are nearly linear in t.
-
-        Newton steps between a flat and a steep part can cycle. A step longer than half of the step before is
-        therefore replaced by bisection (as in rtsafe).
-        """
+        """Return the root by Newton's method, with bisection in place of long steps (as in rtsafe)."""
         done = np.zeros(t.shape, dtype=bool)
         last = high - low
         for _ in range(_MOST_STEPS):
@@ -123,7 +119,7 @@ class BetaMaps:
             last = np.abs(step - t)
             settled = (gap == 0) | (last <= tolerance)
             t = np.where(done | (gap == 0), t, step)
-            done |= settled  # converged rows stop, so that no row depends on other rows
+            done |= settled  # Converged rows stop, so that the result of a row does not depend on other rows.
             if done.all():
                 break
         return t
@@ -133,5 +129,6 @@ class BetaMaps:
         under, over = expit(odds), expit(-odds)
         below, above = self._mean(under), self._mean(over)
         slope = self._mean(under * over * (self.a * expit(-t) + self.b * expit(t)))
-        with np.errstate(all="ignore"):  # after an underflow, the step is a bisection
+        # If a division fails because of an underflow, the step is a bisection.
+        with np.errstate(all="ignore"):
             return np.log(below) - np.log(above), slope / below + slope / above

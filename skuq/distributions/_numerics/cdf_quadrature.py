@@ -1,6 +1,6 @@
 """Integrals over the values of y, for distributions with a cheap cdf and expensive quantiles.
 
-With the cdf G and any point c, the moments and the CRPS are
+For the cdf G and any number c, the moments and the CRPS are
 
     E (Y - c)     = int_c^inf (1 - G(x)) dx - int_-inf^c G(x) dx,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
@@ -10,8 +10,8 @@ With the cdf G and any point c, the moments and the CRPS are
 With a weight v(u) of the level u, the square of G becomes int_0^G 2 u v(u) du, and the square of 1 - G
 becomes int_0^{1 - G} 2 q v(1 - q) dq.
 
-The squared distance of two cdfs is int (G(x) - H(x))^2 dx. All integrals use Gauss-Legendre panels between
-landmarks, which are points per row between which the cdf is smooth.
+The squared distance of two cdfs is int (G(x) - H(x))^2 dx. The landmarks of a row are points between which
+its cdf is smooth. All integrals use Gauss-Legendre quadrature between neighboring landmarks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNIFORM = Polynomial([1.0])
 """Weight of the levels in the CRPS."""
 
 MOST_BREAKS = 64
-"""Largest number of breaks; each break requires five evaluations of the cdf of all rows."""
+"""Largest number of breaks, each of which requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):
@@ -49,7 +49,7 @@ class Quantile(Protocol):
 
 
 def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
-    """Return quantiles from the far lower to the far upper tail and at breaks, shape (n, k)."""
+    """Return quantiles at levels from the lower to the upper tail, and at the breaks, shape (n, k)."""
     breaks = breaks[(breaks > 0) & (breaks < 1)]
     if breaks.size > MOST_BREAKS:
         breaks = breaks[np.linspace(0, breaks.size - 1, MOST_BREAKS).astype(int)]
@@ -68,10 +68,10 @@ def _panels(
 
 def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
     edges = np.sort(dist._landmarks(), axis=1)
-    # c is a landmark, so that a panel above c uses 1 - G and a panel below c uses G
+    # The number c is a landmark. Panels below c integrate G, and panels above c integrate 1 - G.
     middle = edges.shape[1] // 2
     center, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
-    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # prevents overflow of the squares
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # This unit prevents overflow of the squares.
     first, second = np.zeros(len(dist)), np.zeros(len(dist))
     for k, x, weight in _panels(edges):
         mass = weight / unit * (dist._sf(x) if k >= middle else -dist._cdf(x))
@@ -81,7 +81,7 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
 
 
 def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Return the integrands of the weighted CRPS: of G below y, and of 1 - G above y."""
+    """Return the integrands of the weighted CRPS below and above y, as functions of G and of 1 - G."""
     level, mirrored = Polynomial([0.0, 2.0]), Polynomial([1.0, -1.0])
     return (level * weight).integ(), (level * weight(mirrored)).integ()
 
@@ -95,8 +95,8 @@ def value_mean_distance(dist: Cumulative, y: FloatArray) -> FloatArray:
 
 
 def _integrate_around(dist: Cumulative, y: FloatArray, below: Polynomial, above: Polynomial) -> FloatArray:
-    """Return the integral of a function of G below y and of another function of 1 - G above y."""
-    # y is an edge, because the integrand jumps at y
+    """Return the integral of a function of G below y plus the integral of a function of 1 - G above y."""
+    # The integrand jumps at y, so y is an edge of a panel.
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
     total = np.zeros(len(dist))
     for _, x, width in _panels(edges):
@@ -105,10 +105,7 @@ def _integrate_around(dist: Cumulative, y: FloatArray, below: Polynomial, above:
 
 
 def value_distances(dists: Sequence[Cumulative]) -> FloatArray:
-    """Return the integral of the squared difference of each pair of m cdfs, shape (n, m, m).
-
-    All cdfs share one grid with three nodes per panel, which gives about five digits.
-    """
+    """Return the integral of the squared difference of each pair of m cdfs, shape (n, m, m)."""
     n, m = len(dists[0]), len(dists)
     edges = np.sort(np.concatenate([dist._landmarks() for dist in dists], axis=1), axis=1)
     distances = np.zeros((m, m, n))

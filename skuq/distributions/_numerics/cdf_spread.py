@@ -4,8 +4,8 @@ With weights w_i,
 
     1/2 sum_ij w_i w_j int (F_i - F_j)^2 dx = int Var F_i(x) dx.
 
-The cost of the right side is linear in the number of members. The trapezoidal rule in u with
-x = center + unit sinh(u) converges exponentially for smooth cdfs.
+The cost of the right side is linear in the number of members. With x = center + unit sinh(u), the trapezoidal
+rule in u converges exponentially for smooth cdfs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skuq._typing import FloatArray
 from skuq.distributions._numerics.hermite_table import EDGES
 
 _CHUNK, _LAST = 16, 64.0
-"""Number of nodes per block, and the largest u."""
+"""Number of nodes per block, and the largest value of u."""
 _NEGLIGIBLE = 1e-13
 
 
 class Slope(Protocol):
-    """A tabulated CRPS; its slope is 2 F - 1."""
+    """A tabulated CRPS, whose slope is 2 F - 1."""
 
     def slope(self, t: FloatArray) -> FloatArray: ...
 
@@ -32,11 +32,7 @@ class Slope(Protocol):
 def cdf_spread(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, step: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the integral of the variance of m cdfs and an error estimate, both of shape (n,).
-
-    ``crps`` are tables in units of each scale, with the slope 2 F - 1. ``loc``, positive ``scale`` and
-    ``weights`` have shape (n, m), and weights sum to 1. ``step`` is the step of u.
-    """
+    """Return the integral of the variance of m cdfs and an error estimate, both of shape (n,)."""
     center, unit = _grid(loc, scale, weights)
     fine, coarse = np.zeros(len(loc)), np.zeros(len(loc))
     for side in (1, -1):
@@ -53,7 +49,7 @@ def cdf_spread(
 
 
 def relative_spacing(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the largest node distance at a member, in units of its scale and of the step, shape (n,)."""
+    """Return the largest distance of neighboring nodes, in units of a member's scale and for a step of 1."""
     center, unit = _grid(loc, scale, weights)
     return np.asarray((np.hypot(loc - center[:, np.newaxis], unit[:, np.newaxis]) / scale).max(axis=1))
 
@@ -66,7 +62,7 @@ def _grid(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> tuple[Floa
 def _variance(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, x: FloatArray, side: int
 ) -> FloatArray:
-    """Return the variance over members of the tail probability beyond x, shape (n, nodes)."""
+    """Return the variance of the members' tail probabilities at x, shape (n, nodes)."""
     first, second = np.zeros_like(x), np.zeros_like(x)
     for table, *columns in zip(crps, loc.T, scale.T, weights.T, strict=True):
         center, unit, weight = (column[:, np.newaxis] for column in columns)

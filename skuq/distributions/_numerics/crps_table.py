@@ -1,9 +1,10 @@
 """CRPS of one smooth distribution at many values, as a piecewise polynomial.
 
-The slope of the CRPS in y is 2 G(y) - 1 with the cdf G. Between two edges, the slope is interpolated at
-Gauss-Legendre nodes, and the interpolating polynomial is integrated. The table requires a few thousand
-evaluations of the cdf for any number of values. Edges are equally spaced on the scale of normal scores, for
-recalibrated cdfs, and on the scale of asinh(y), for heavy tails. No break of G lies between two edges.
+The derivative of the CRPS with respect to y is 2 G(y) - 1 with the cdf G. Between two neighboring edges, the
+derivative is replaced by the polynomial through its values at Gauss-Legendre nodes, and this polynomial is
+integrated. The table requires a few thousand evaluations of the cdf for any number of values y. The edges are
+equally spaced normal scores, for recalibrated cdfs, and equally spaced values of asinh(y), for heavy tails.
+All breaks of G are also edges.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from skuq._typing import FloatArray, IntArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
-"""Edges up to 1e30. Beyond the last edge, a tail is a power of y or zero."""
+"""Edges up to 1e30. Beyond the last edge, a tail is zero or a power of y."""
 
 _ENDS = _SIDE[[-5, -1]]
 _EXACT = 1e-9
 
 _NODES, _WEIGHTS = leggauss(6)
 _BLOCK = 2**13
-"""Block size of the evaluation, limited by the size of the cache."""
+"""Number of values per block, so that a block fits into the cache."""
 
 
 def _integrals() -> FloatArray:
-    """Return the matrix from values at nodes to coefficients of the integral from -1, shape (7, 6)."""
+    """Return the matrix that maps values at nodes to coefficients of the integral from -1, shape (7, 6)."""
     degrees = np.arange(_NODES.size)
-    # Legendre polynomials are orthogonal over the nodes, so coefficient k is a projection on degree k
+    # Legendre polynomials are orthogonal over the nodes, so each coefficient is a projection.
     weighted = legvander(_NODES, _NODES.size - 1) * _WEIGHTS[:, np.newaxis]
     projection = (degrees[:, np.newaxis] + 0.5) * weighted.T
     powers = np.zeros((_NODES.size + 1, _NODES.size))
@@ -53,10 +54,7 @@ class SmoothCdf(Protocol):
 
 
 def _beyond(tail: FloatArray) -> float:
-    """Return the integral of the squared tail beyond the table, from the tail at the two `_ENDS`.
-
-    For a tail c y^-a, the integral from y on is y (c y^-a)^2 / (2 a - 1). It is infinite for a <= 1/2.
-    """
+    """Return the integral of the squared tail beyond the table, which is infinite for very heavy tails."""
     if tail[1] == 0:
         return 0.0
     index = np.log(tail[0] / tail[1]) / np.log(_ENDS[1] / _ENDS[0])
@@ -64,10 +62,10 @@ def _beyond(tail: FloatArray) -> float:
 
 
 class CrpsTable:
-    """CRPS of a one-row distribution at many finite values.
+    """CRPS of a one-row distribution at many finite values; the density may jump at ``breaks``.
 
-    The distribution is centered near 0 with a scale of order 1, and its density may jump at ``breaks``. If
-    the standard deviation is finite, the attribute ``mean_difference`` is E|X - X'| of two independent draws.
+    The distribution must be centered near 0 with a scale of order 1. The attribute ``mean_difference`` is the
+    mean absolute difference of two independent draws.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:
@@ -77,7 +75,8 @@ class CrpsTable:
         nodes = (middle[:, np.newaxis] + half[:, np.newaxis] * _NODES).ravel()
         below, above = (side.reshape(-1, _NODES.size) for side in (dist._cdf(nodes), dist._sf(nodes)))
         pieces = half[:, np.newaxis] * ((below - above) @ _INTEGRALS.T)
-        # The value at the median follows from the definition of the CRPS, all other values from the slopes.
+        # The value at the median is computed from the definition of the CRPS, and all other values from the
+        # slopes.
         median = int(np.searchsorted(edges, dist._ppf(np.asarray(0.5))[0]))
         tail = np.where(np.arange(half.size)[:, np.newaxis] < median, below, above)
         lowest = float(half @ (np.square(tail) @ _WEIGHTS))
@@ -91,7 +90,6 @@ class CrpsTable:
         self.mean_difference = 2 * float(half @ ((below * above) @ _WEIGHTS))
 
     def __call__(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS at y; beyond all pieces the slope is 1 or -1."""
         crps = np.empty(y.shape)
         for start in range(0, y.size, _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -107,13 +105,13 @@ class CrpsTable:
         return slope * self._per_half[piece]
 
     def integral(self, y: FloatArray) -> FloatArray:
-        """Return the integral of the CRPS from near 0 to y, which must not lie beyond the pieces."""
+        """Return the integral of the CRPS from a fixed point near 0 to y, which must be inside the table."""
         piece, place = self._find(y)
         return np.asarray(self._whole[piece] + self._half[piece] * self._antiderivative(piece, place))
 
     @cached_property
     def _whole(self) -> FloatArray:
-        """Integral of the CRPS from the middle of the piece that contains 0 to the middle of each piece."""
+        """Integral of the CRPS from a fixed point near 0 to the middle of each piece."""
         pieces, one = np.arange(self._half.size), np.ones(self._half.size)
         right, left = (self._half * self._antiderivative(pieces, place) for place in (one, -one))
         steps = right[:-1] - left[1:]
@@ -122,7 +120,7 @@ class CrpsTable:
         return np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
 
     def _antiderivative(self, piece: IntArray, place: FloatArray) -> FloatArray:
-        """Return the integral from the middle of each piece, in units of half its width."""
+        """Return the integral of the CRPS from the middle of a piece, in units of half its width."""
         total: FloatArray = np.zeros(place.shape)
         for degree in range(len(self._powers) - 1, -1, -1):
             total += self._powers[degree][piece] / (degree + 1)

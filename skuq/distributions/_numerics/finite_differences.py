@@ -12,20 +12,17 @@ _STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 """Coefficients of central differences of order eight."""
 
 _SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
-"""Factors by which a step is shortened near an end of the domain."""
+"""Factors that shorten the step near an end of the domain."""
 
 
 def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the derivative at finite x by central differences, with shorter steps near an end of the domain.
-
-    At an end of the domain, the difference is one-sided.
-    """
+    """Return the derivative by central differences, with shorter steps near an end of the domain."""
     slope = np.full(x.shape, np.nan)
     with np.errstate(all="ignore"):
         for factor in _SHORTER:
             if not np.isnan(slope).any():
                 return slope
-            exact = (x + factor * step) - x  # the step after rounding
+            exact = (x + factor * step) - x  # This is the step after rounding.
             total = np.zeros_like(x)
             for k, coefficient in enumerate(_STENCIL, start=1):
                 total += coefficient * (function(x + k * exact) - function(x - k * exact))

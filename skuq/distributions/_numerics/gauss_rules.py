@@ -1,8 +1,8 @@
-"""Gauss rules of a probability measure that is divided into cells.
+"""Gauss quadrature rules for expectations over a distribution that is divided into cells.
 
-A rule is exact for functions that are polynomials of a given degree in each cell, even if the density has
-breaks. Breaks of the integrand cause an error. If its second derivative jumps at b, the error is proportional
-to the error for the function max(z - b, 0)^2, which depends on b only.
+A rule is exact for integrands that are polynomials of a given degree in each cell, even if the density has
+breaks. Breaks of the integrand cause an error. If the second derivative of the integrand jumps at b, the
+error is proportional to the error for the function max(z - b, 0)^2. This error depends only on b.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from skuq._typing import FloatArray, IntArray
 _SIZE = 4
 _FINE, _FINE_WEIGHTS = leggauss(10)
 LAST_SCORE = 8.3
-"""Normal score beyond which the probability is negligible."""
+"""Largest absolute normal score whose tail probability is not negligible."""
 _CELLS = 28
 _SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sinh(2)
 """Normal scores of the edges of cells."""
 _EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
 _NEGLIGIBLE = 1e-6
-"""A cell is divided if its value times the probability beyond it is at least this number."""
+"""A cell is divided if its value times its tail probability is at least this number."""
 _CENTRAL = 4.0
 _LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
 _PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
-"""Cell widths: 0.5 for values up to 4, a quarter of the value up to 32, and the value beyond."""
+"""Widths of cells: 0.5 at values up to 4, a quarter of the value between 4 and 32, and the value above 32."""
 
 
 Map: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -42,10 +42,7 @@ class Rule(NamedTuple):
 
 
 def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
-    """Return the Gauss rules of the cells of a discrete measure with positive weights, concatenated.
-
-    ``cell`` is the ascending number of the cell of each value.
-    """
+    """Return the concatenated Gauss rules of all cells of a discrete distribution."""
     starts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
     rules = [
         _gauss(part, weight)
@@ -79,15 +76,11 @@ def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
-    """Return the normal scores of the edges of cells that are narrow in scores and in values.
-
-    ``refined`` is the number of parts per cell. ``values`` maps normal scores to values, and ``scores`` is
-    its inverse.
-    """
+    """Return the edges, as normal scores, of cells that are narrow in scores and in values."""
     edges = _divided(_SCORE_EDGES, refined)
     at = values(edges)
     place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)
-    # cells with a negligible contribution may be wide
+    # Cells with a negligible contribution may be wide.
     parts = np.where(np.maximum(mass[1:], mass[:-1]) > _NEGLIGIBLE, np.maximum(np.ceil(np.diff(place)), 1), 1)
     more = [
         np.linspace(start, stop, int(count) + 1)[1:-1]
@@ -100,7 +93,7 @@ def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
 
 
 def _to_place(values: FloatArray) -> FloatArray:
-    """Return positions in units of the cell width: neighboring cells have positions that differ by 1."""
+    """Return positions on a scale on which each cell has width 1."""
     return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
 
 
@@ -110,7 +103,7 @@ def _from_place(place: FloatArray) -> FloatArray:
 
 
 def _log(size: FloatArray) -> FloatArray:
-    """Return a function of the absolute value, linear up to `_CENTRAL` and logarithmic beyond."""
+    """Return a function of the absolute value that is linear up to `_CENTRAL` and logarithmic beyond."""
     share = size / _CENTRAL
     return np.where(share < 1, share, 1 + np.log(np.maximum(share, 1)))
 
@@ -121,7 +114,7 @@ def _divided(edges: FloatArray, refined: int) -> FloatArray:
 
 
 def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return nodes (normal scores), weights and cells of a rule of the standard normal between breaks."""
+    """Return the nodes (normal scores), weights and cells of a rule for the standard normal distribution."""
     cuts = np.unique(np.concatenate([edges, breaks[np.abs(breaks) < LAST_SCORE]]))
     scores, weights = _panels(cuts)
     cell = np.searchsorted(edges, cuts[:-1], side="right")
@@ -131,7 +124,7 @@ def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, Float
 
 @lru_cache(maxsize=4)
 def exponential_rule(refined: int = 1) -> Rule:
-    """Return a rule of the standard exponential distribution, with each cell divided into equal parts."""
+    """Return a rule for the standard exponential distribution, with each cell divided into equal parts."""
     edges = _divided(_EXPONENTIAL_EDGES, refined)
     values, weights = _panels(edges)
     cell = np.repeat(np.arange(len(values)), _FINE.size)

@@ -1,7 +1,7 @@
 """Functions of one variable, tabulated on a common grid of the real line.
 
-The edges are equally spaced in asinh(t), so that a look-up needs no search. Between two edges, the function
-is the cubic polynomial with the given values and slopes at the edges.
+The edges are equally spaced values of asinh(t), so that a look-up needs no search. Between two edges, the
+function is a cubic polynomial with the given values and slopes at the edges.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ _STARTS, _WIDTHS = EDGES[:-1].copy(), np.diff(EDGES)
 
 
 class HermiteTable:
-    """A function given by its values and slopes at `EDGES`, both of shape (k,).
-
-    The mean between two points closer than ``narrow`` is computed from their values and slopes.
-    """
+    """A function given by its values and slopes at `EDGES`, both of shape (k,)."""
 
     narrow = 1 / 32
 
@@ -34,12 +31,12 @@ class HermiteTable:
         self._slopes = [start.copy(), 2 * second, 3 * third]
         whole = _WIDTHS * (values[:-1] + _WIDTHS * (start / 2 + _WIDTHS * (second / 3 + _WIDTHS * third / 4)))
         self._integrated = [power / (degree + 1) for degree, power in enumerate(self._powers)]
-        # summed from 0 outward, because the values are smallest at 0
+        # The sums begin at 0, because the values are smallest at 0.
         below, above = whole[:_HALF], whole[_HALF:]
         self._integrals = np.concatenate([-np.cumsum(below[::-1])[::-1], np.cumsum(above) - above])
 
     def __call__(self, t: FloatArray) -> FloatArray:
-        """Return the function at t, linear beyond the edges."""
+        """Return the function at t; it is linear beyond the edges."""
         held = _hold(t)
         cell = _find(held)
         result = _horner(self._powers, cell, held - _STARTS.take(cell))

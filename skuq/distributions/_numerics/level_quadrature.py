@@ -8,9 +8,9 @@ With the quantile function Q and the cdf F,
 
 with the weight v = 1 of the levels, or another polynomial.
 
-These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
-the tails, the width of the panels in -log of the tail probability grows geometrically, which is suitable for
-light and for heavy tails.
+These integrals need only Q, at levels that all rows share. The panels of the Gauss-Legendre quadrature end at
+the breaks of Q. On the scale of -log of the tail probability, each panel of a tail is twice as wide as the
+previous panel, which is suitable for light and for heavy tails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM
 
 Factors: TypeAlias = Callable[[FloatArray, BoolArray], tuple[FloatArray, FloatArray]]
-"""Factors of the integrand below and above y, as a function of the positions and of the half."""
+"""Function that returns the factors of the integrand below and above y."""
 
 
 class LevelQuantiles(Protocol):
@@ -45,37 +45,34 @@ def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
 
 
 FINE, COARSE = _unit_rule(8), _unit_rule(3)
-"""Rules of wide and of narrow panels."""
+"""Quadrature rules of wide and of narrow panels."""
 
 TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
-"""Edges as shares of a tail's probability, down to 1e-300; -log of the share doubles from edge to edge."""
+"""Edges as shares of the probability of a tail, down to 1e-300."""
 
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
-"""Edges of the panels between the middle and a break in a tail, down to 1e-15."""
+"""Edges of panels between the middle and a break in a tail, down to 1e-15."""
 
 OUTERMOST = 2.0**-50
-"""Tail probability below which breaks are ignored, because the panels there are short."""
+"""Tail probability below which breaks are ignored, because these panels are short."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Panels over (0, 1) in ascending order, with their quadrature nodes.
+    """Panels over (0, 1) in ascending order, with their nodes; a node in the upper tail is q = 1 - u."""
 
-    Positions are levels u in the lower tail and the middle, and q = 1 - u in the upper tail.
-    """
-
-    low: FloatArray  # (panels,) lower level of each panel; larger than `high` if the position is q
+    low: FloatArray  # Position of the lower end of each panel, which is larger than `high` in the upper tail.
     high: FloatArray
-    tail: BoolArray  # (panels,) in one of the tails
-    upper: BoolArray  # (panels,) in the upper tail
-    nodes: FloatArray  # (nodes,) u or q
-    weights: FloatArray  # (nodes,) du
-    panel: IntArray  # (nodes,) the panel each node lies in
+    tail: BoolArray  # Whether each panel is in a tail.
+    upper: BoolArray  # Whether each panel is in the upper tail.
+    nodes: FloatArray  # Position of each node, u or q.
+    weights: FloatArray  # Weight of each node, du.
+    panel: IntArray  # Panel of each node.
 
     def find(self, u: FloatArray, q: FloatArray) -> IntArray:
         """Return the panel that contains each level u = 1 - q."""
-        # the upper half is searched by q, because rounding makes levels near 1 equal
+        # The upper half is searched by q, because levels near 1 are equal after rounding.
         below = np.searchsorted(self.high[~self.upper], u, side="left")
         above = np.searchsorted(self.low[self.upper][::-1], q, side="left")
         last = self.low.size - 1
@@ -85,19 +82,19 @@ class Grid:
 def make_grid(breaks: FloatArray) -> Grid:
     """Return panels that divide (0, 1), with edges at the breaks."""
     inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
-    # near an extreme break, widths are proportional to the tail probability
+    # Near an extreme break, the widths of panels are proportional to the tail probability.
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
     inner = np.unique(np.concatenate([inner, *rungs]))
-    # panels are geometric in -log of the tail probability, because quantiles of exponential tails and of
-    # power tails are smooth functions of it
+    # The quantiles of exponential tails and of power tails are smooth functions of -log of the tail
+    # probability, so the panels are chosen on this scale.
     lower_tail, upper_tail = inner[0] * TAIL_EDGES, (1 - inner[-1]) * TAIL_EDGES[::-1]
     low = np.concatenate([lower_tail[:-1], inner[:-1], upper_tail[:-1]])
     high = np.concatenate([lower_tail[1:], inner[1:], upper_tail[1:]])
     position = np.arange(low.size)
     upper = position >= low.size - TAIL_EDGES.size + 1
     tail = upper | (position < TAIL_EDGES.size - 1)
-    # 3 nodes suffice for an inner panel that is narrow in both u and 1 - u
+    # Three nodes are enough for an inner panel that is narrow relative to u and to 1 - u.
     narrow = ~tail & (high < 1.2 * low) & (1 - low < 1.2 * (1 - high))
     parts = []
     for chosen, (nodes, weights) in ((narrow, COARSE), (~narrow, FINE)):
@@ -112,7 +109,6 @@ def make_grid(breaks: FloatArray) -> Grid:
 def _place(
     start: FloatArray, stop: FloatArray, tail: BoolArray, node: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the positions of nodes of (0, 1) and their derivatives; positions are geometric in the tails."""
     geometric = start * (stop / start) ** node
     at = np.where(tail, geometric, start + (stop - start) * node)
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
@@ -124,11 +120,12 @@ def node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
 
 
 def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the standard deviation, each (n,); the mean is NaN if both tails are infinite."""
+    """Return the mean and the standard deviation; the mean is NaN if both tails have an infinite mean."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    center = np.array(dist._ppf(np.asarray(0.5)))  # deviations from the median keep precision
-    unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # prevents overflow of squares
+    center = np.array(dist._ppf(np.asarray(0.5)))  # Deviations from the median keep their precision.
+    # This unit prevents overflow of the squares.
+    unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     first, second = np.zeros_like(center), np.zeros_like(center)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -136,14 +133,14 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
             deviation = (node_quantile(dist, at, is_upper) - center) / unit
             first += weight * deviation
             second += weight * deviation**2
-        # moments about the median, in units of the spread, have little cancellation
+        # Moments about the median have little cancellation.
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
     return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
 def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
-    """Return the CRPS with a weight per level, shape (n,); a one-row ``dist`` may be compared with many y."""
+    """Return the CRPS with a weight per level, shape (n,); ``dist`` has n rows or one row."""
 
     def factors(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
         level, complement = _level_pair(at, upper)
@@ -154,18 +151,18 @@ def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFOR
 
 
 def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
-    """Return E|Y - y|, shape (n,); a one-row ``dist`` may be compared with many y."""
+    """Return E|Y - y|, shape (n,); ``dist`` has n rows or one row."""
     return _integrate_around(dist, y, _ones)
 
 
 def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
-    """Integrate the distance of Q(u) from y, times a factor below y and another factor above y."""
+    """Return the integral of |Q(u) - y| times a factor below y and another factor above y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     left, right = factors(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
-    # Only the panel that contains y is split. All panels below it share one integrand, all panels above it
-    # another.
+    # Only the panel that contains y is split. All panels below it have one integrand, and all panels above it
+    # have the other.
     row_panel = grid.find(u, q)
     below, above = grid.weights * left, grid.weights * right
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
@@ -190,7 +187,7 @@ def _sum_shared(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Sum whole panels on both sides of y by prefix sums, if all rows share their quantiles."""
+    """Return the sums over whole panels on both sides of y if all rows have the same quantiles."""
     quantile = np.array(
         [node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )
@@ -198,8 +195,8 @@ def _sum_shared(
     def prefix(values: FloatArray) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(values)])
 
-    # Sums over nodes before and after the panel of y. Sums in the upper tail start at level 1, where terms
-    # are small.
+    # These are sums over the nodes before and after the panel of y. Sums over the upper tail begin at level
+    # 1, where the terms are small.
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
     left = y * prefix(below)[start] - prefix(times(below, quantile))[start]
@@ -216,7 +213,7 @@ def _sum_rows(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Sum whole panels on both sides of y, with quantiles per row."""
+    """Return the sums over whole panels on both sides of y if rows have different quantiles."""
     total = np.zeros_like(y)
     columns = zip(grid.nodes, upper, grid.panel, below, above, strict=True)
     for at, is_upper, panel, weight_below, weight_above in columns:
@@ -227,7 +224,7 @@ def _sum_rows(
 
 
 def times(weight: FloatArray, value: FloatArray) -> FloatArray:
-    """Return weight times value, and 0 for weight 0 and an infinite value."""
+    """Return weight times value, with 0 times infinity as 0."""
     return np.multiply(weight, value, out=np.zeros_like(weight), where=weight != 0)
 
 
@@ -240,10 +237,10 @@ def _split_panel(
     q: FloatArray,
     factors: Factors,
 ) -> FloatArray:
-    """Return the integrals below and above y within the panel that contains y, with nodes per row."""
+    """Return the integrals below and above y over the panel that contains y."""
     low, high = grid.low[row_panel], grid.high[row_panel]
     tail, upper = grid.tail[row_panel], grid.upper[row_panel]
-    # rounding may move the level of y out of its panel
+    # Rounding may move the level of y out of its panel.
     level = np.clip(np.where(upper, q, u), np.minimum(low, high), np.maximum(low, high))
 
     def integral(start: FloatArray, stop: FloatArray, below: bool) -> FloatArray:
@@ -258,7 +255,7 @@ def _split_panel(
 
 
 class Inside:
-    """Conditional distribution between the levels ``low`` and ``1 - high`` of each row, both (n,)."""
+    """Conditional distribution of each row between the levels ``low`` and ``1 - high``."""
 
     def __init__(self, dist: LevelQuantiles, low: FloatArray, high: FloatArray) -> None:
         self.dist, self.low, self.high = dist, low, high
@@ -286,10 +283,10 @@ class Inside:
 def row_nodes(
     dist: LevelQuantiles, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Yield positions, weights and quantiles of a rule over one range of positions per row."""
+    """Yield the positions, weights and quantiles of a rule over one range of positions per row."""
     for node, weight in zip(*FINE, strict=True):
         at, step = _place(start, stop, tail, node)
-        # rows of the other tail get the level 1/2, which is discarded
+        # Rows of the other tail have the level 1/2, and the result is discarded.
         quantile = dist._ppf(np.where(upper, 0.5, at))
         if upper.any():
             quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)

@@ -1,7 +1,8 @@
 """Functions for levels near 0 and 1, and for levels that differ only by rounding.
 
-Levels such as (1 - coverage) / 2 and 1 - q are rounded, and ``np.linspace(.1, .9, 9)`` contains
-0.30000000000000004. If the level is the cdf of an atom, such a difference would select the next atom.
+Levels such as (1 - coverage) / 2 and 1 - q have rounding errors, and ``np.linspace(.1, .9, 9)`` contains
+0.30000000000000004. If such a level is slightly larger than the cdf at an atom, the quantile would be the
+next atom.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Least tail probability of a finite normal score."""
+"""Smallest tail probability of a finite normal score."""
 
 
 def smaller_tail(score: FloatArray) -> FloatArray:
-    """Return Phi(-|score|) of normal scores; for finite scores it is positive, even if Phi underflows."""
+    """Return Phi(-|score|), which is positive for all finite scores."""
     tail = ndtr(-np.abs(score))
     return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
 
 def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:
-    """Replace levels that equal a stored level up to rounding by the stored level; the order is preserved."""
+    """Replace each level that equals a stored level up to rounding by the stored level."""
     right = np.clip(np.searchsorted(stored, p), 0, stored.size - 1)
     left = np.maximum(right - 1, 0)
     nearest = np.where(np.abs(p - stored[left]) < np.abs(p - stored[right]), stored[left], stored[right])

@@ -1,8 +1,9 @@
 """Expected values of functions of the outcome, row by row.
 
-A distribution is divided into the components of its mixture. Rows with few atoms are sums over the atoms.
-Other rows are integrals of g(Q(u)) over the levels u, or of g(y) f(y) over the values y if quantiles need a
-search. The panels end where the distribution or the function has a kink or jump.
+A mixture is divided into its components. If a row has only a few atoms, the expected value of g(Y) is a sum
+over the atoms. Otherwise, it is an integral of g(Q(u)) over the levels u. If quantiles need a search, it is
+an integral of g(y) f(y) over the values y. Each kink or jump of the distribution or of the function is the
+edge of a panel.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from skuq.distributions._numerics.level_quadrature import (
 )
 
 RowFunction: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Function of one outcome per row, shape (n,), that returns one value per row."""
+"""Function from one outcome per row to one value per row, both of shape (n,)."""
 
 Weighted: TypeAlias = Iterator[tuple[FloatArray, FloatArray]]
 """Outcomes and their weights, both of shape (n,)."""
 
 MOST_ATOMS = 1000
-"""Largest number of atoms of a row that is a sum."""
+"""If a row has at most this many atoms, its expected value is a sum over the atoms."""
 
 MOST_KEPT = 20_000_000
-"""Largest number of outcomes in memory."""
+"""Largest number of outcomes that are in memory at the same time."""
 
 LEAST_MASS = 1e-10
-"""Mass of an atom that is ignored."""
+"""Atoms with at most this probability are ignored."""
 
 
 class Leaf(LevelQuantiles, Protocol):
@@ -54,14 +55,14 @@ class Divisible(Protocol):
 
 
 class OutcomeRule:
-    """Quadrature of functions that are smooth except at fixed values and at one value per row."""
+    """Quadrature rule for functions that are smooth except at fixed values and at one value per row."""
 
     def __init__(self, dist: Divisible, breaks: Sequence[float] = ()) -> None:
         leaves = dist._finite_part()._leaves()
         self._parts = [(weight, _LeafRule(leaf, breaks)) for weight, leaf in leaves if np.any(weight > 0)]
 
     def expect(self, function: RowFunction, split: FloatArray) -> FloatArray:
-        """Return the expected value of each row; the function may have a kink or jump at ``split``."""
+        """Return the expected value of the function in each row; it may have a kink or jump at ``split``."""
         total = np.zeros(split.shape)
         for weight, part in self._parts:
             total += times(np.broadcast_to(weight, split.shape), part.expect(function, split))
@@ -69,7 +70,7 @@ class OutcomeRule:
 
 
 class _LeafRule:
-    """Sum over the atoms of the rows that have only atoms, and integral of the other rows."""
+    """Rule of one component: a sum over atoms in some rows, and an integral in the other rows."""
 
     def __init__(self, dist: Leaf, breaks: Sequence[float]) -> None:
         self._breaks, self._ends = breaks, [] if dist.has_density else _ends_of_support(dist)
@@ -90,19 +91,19 @@ class _LeafRule:
 
 
 def _ends_of_support(dist: Leaf) -> list[FloatArray]:
-    """Return the ends of the support; atoms at the ends make kinks in the quantile function."""
+    """Return the ends of the support, where atoms cause kinks of the quantile function."""
     mass = np.asarray(LEAST_MASS)
     return [dist._ppf(mass), np.nextafter(dist._isf(mass), -np.inf)]
 
 
 class _Panels(ABC):
-    """Panels of a quadrature rule; a panel with splits is integrated in parts."""
+    """Panels of a quadrature rule; a panel that contains a given point is integrated in parts."""
 
     low: FloatArray
     high: FloatArray
 
     def integrate(self, function: RowFunction, points: FloatArray) -> FloatArray:
-        """Return the integral of each row, split at the sorted points of shape (k, n)."""
+        """Return the integral of each row, with panels split at the sorted points of shape (k, n)."""
         panels, position = self._locate(points)
         total = np.zeros(points.shape[1])
         for place, weight, outcome in self._nodes():
@@ -117,7 +118,7 @@ class _Panels(ABC):
     def _ranges(
         self, panels: IntArray, position: FloatArray
     ) -> Iterator[tuple[FloatArray, FloatArray, IntArray]]:
-        """Yield the ranges between the splits and the edges of their panels."""
+        """Yield the parts of the split panels."""
         for j, panel in enumerate(panels):
             again = j > 0 and panel == panels[j - 1]
             last = j == len(panels) - 1 or panel != panels[j + 1]
@@ -134,14 +135,14 @@ class _Panels(ABC):
 
     @abstractmethod
     def _nodes(self) -> Iterator[tuple[int, FloatArray | float, FloatArray]]:
-        """Yield the panel, the weight and the outcomes of each node."""
+        """Yield the panel, the weight and the outcome of each node."""
 
     @abstractmethod
     def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: IntArray) -> Weighted: ...
 
 
 class _LevelPanels(_Panels):
-    """Panels over the levels, common to all rows."""
+    """Panels over the levels, which are the same for all rows."""
 
     def __init__(self, dist: LevelQuantiles) -> None:
         self._dist, self._grid = dist, make_grid(dist._level_breaks())
@@ -153,7 +154,7 @@ class _LevelPanels(_Panels):
         upper = self._grid.upper[panels]
         position = np.stack([np.where(upper[j], q, u) for j, (u, q) in enumerate(levels)])
         low, high = self._edges(panels)
-        # rounding may move a level out of its panel
+        # Rounding may move a level out of its panel.
         return panels, np.clip(position, np.minimum(low, high), np.maximum(low, high))
 
     def _edges(self, panel: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -213,7 +214,7 @@ class _ValuePanels(_Panels):
 
 
 def find_atoms(dist: Leaf) -> tuple[list[tuple[FloatArray, FloatArray]], BoolArray]:
-    """Return outcomes and masses of the rows that have only few atoms, and the mask of these rows."""
+    """Return the atoms and probabilities of rows that consist of few atoms, and the mask of these rows."""
     n = len(dist)
     if dist.has_density:
         return [], np.zeros(n, dtype=bool)
@@ -225,7 +226,8 @@ def find_atoms(dist: Leaf) -> tuple[list[tuple[FloatArray, FloatArray]], BoolArr
             break
         outcome = np.where(done, outcome, dist._ppf(np.minimum(reached + LEAST_MASS, 1.0)))
         mass = np.where(done, 0.0, np.maximum(dist._cdf(outcome) - reached, 0.0))
-        is_sum &= done | (mass > 1.001 * LEAST_MASS)  # a continuous part has no next atom
+        # In a continuous part of a distribution, the next value has nearly no probability.
+        is_sum &= done | (mass > 1.001 * LEAST_MASS)
         reached = reached + mass
         atoms.append((outcome, mass))
     is_sum &= reached >= 1 - 2 * LEAST_MASS

@@ -1,6 +1,7 @@
 """Piecewise linear cdfs with exponential tails, and the squared distance of two of them.
 
-The knots of both cdfs are sorted once. On each cell between neighboring knots and beyond the outermost knots,
+The knots of both cdfs are sorted together. In each cell between neighboring knots, and beyond the outermost
+knots,
 
     F(x) - G(x) = linear function + exponential tail of F - exponential tail of G.
 
@@ -18,16 +19,16 @@ from scipy.special import exprel
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _SMALL = 1e-2
-"""Rate below which a difference of nearly equal exponentials is computed by its series."""
+"""Rate below which a difference of nearly equal exponentials is computed by a series."""
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseCdf:
-    """n cdfs with k knots each; piece j is between the knots j - 1 and j, and pieces 0 and k are the tails.
+    """n cdfs with k knots each; piece j lies between the knots j - 1 and j, and pieces 0 and k are the tails.
 
-    ``knots`` of shape (n, k) are sorted. ``starts`` and ``slopes`` of shape (n, k + 1) are the linear part of
-    each piece, from its left knot. The linear parts of the tails are 0 and 1. ``masses`` and ``lengths`` are
-    the probabilities and decay lengths of the lower and the upper tail. A length of 0 means no tail.
+    ``starts`` and ``slopes`` of shape (n, k + 1) describe the linear part of each piece. ``masses`` and
+    ``lengths`` are the probabilities and the decay lengths of both tails. A length of 0 means that there is
+    no tail.
     """
 
     knots: FloatArray
@@ -63,13 +64,13 @@ class PiecewiseCdf:
     def linear_part(
         self, piece: IntArray, start: FloatArray, stop: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the linear part of a piece at both ends of a cell, all of shape (n, cells)."""
+        """Return the linear part of a piece at both ends of a cell, both of shape (n, cells)."""
         anchor = np.take_along_axis(self.knots, np.maximum(piece - 1, 0), axis=1)
         level, slope = (np.take_along_axis(part, piece, axis=1) for part in (self.starts, self.slopes))
         return level + slope * (start - anchor), level + slope * (stop - anchor)
 
     def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value at ``near`` and decay length of tails; the value of a tail of length 0 is 0."""
+        """Return the values of tails at ``near``, and their decay lengths."""
         mass, length, end = (
             np.where(upper, above[row], below[row])
             for below, above in (self.masses, self.lengths, (self.knots[:, 0], self.knots[:, -1]))
@@ -80,7 +81,7 @@ class PiecewiseCdf:
 
 
 class _Tail(NamedTuple):
-    """Exponentials on cells: the larger end value, the width in decay lengths, and the larger end."""
+    """Exponential on each cell: its larger end value, the width in decay lengths, and the larger end."""
 
     value: FloatArray
     rate: FloatArray
@@ -108,7 +109,7 @@ def piecewise_distance(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
     for cdf, piece, inside, sign in zip((first, second), pieces, in_tail, (1.0, -1.0), strict=True):
         upper = piece[at] > 0
         value, length = cdf.tail(upper, row, np.where(upper, start[at], stop[at]))
-        # the cdf is 1 minus its upper tail
+        # In the upper tail, the cdf is 1 minus the exponential.
         signed = np.where(inside[at], np.where(upper, -sign, sign) * value, 0.0)
         tails.append(_Tail(signed, width[at] / np.where(length > 0, length, np.inf), upper))
     extra = width[at] * _tail_terms(left[at], right[at], *tails)
@@ -118,14 +119,14 @@ def piecewise_distance(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
 
 
 def _tail_terms(left: FloatArray, right: FloatArray, one: _Tail, other: _Tail) -> FloatArray:
-    """Return the mean over cells of (linear + one + other)^2 - linear^2."""
+    """Return the mean of (linear + one + other)^2 - linear^2 over each cell."""
     total = np.zeros_like(left)
     for tail in (one, other):
         near, far = np.where(tail.falls, left, right), np.where(tail.falls, right, left)
         total += tail.value**2 * exprel(-2 * tail.rate)
         total += 2 * tail.value * (near * exprel(-tail.rate) + (far - near) * _ramp(tail.rate))
     same = exprel(-(one.rate + other.rate))
-    # if the directions are opposite, the product is taken at the end of the slower one to avoid overflow
+    # If one exponential increases and the other decreases, this order of factors avoids an overflow.
     opposite = np.exp(-np.minimum(one.rate, other.rate)) * exprel(-np.abs(one.rate - other.rate))
     return total + 2 * one.value * other.value * np.where(one.falls == other.falls, same, opposite)
 
@@ -144,6 +145,6 @@ def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: b
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))
     total = s + t
-    # the product in 2 s t / (s + t) may overflow
+    # The division comes first, because the product in 2 s t / (s + t) may overflow.
     cross = 2 * s * np.divide(t, total, out=np.zeros_like(total), where=total > 0)
     return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)

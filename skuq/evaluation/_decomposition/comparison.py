@@ -30,11 +30,11 @@ def compare_score_decompositions(
     n_resamples: int = 300,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    """Return the parts of a score of two models, with intervals of their differences.
+    """Return the parts of the scores of two models, with confidence intervals of their differences.
 
     The table shows whether the better model is better calibrated or discriminates better. Each bootstrap
-    resample draws the same rows for both models, so that their common variation cancels. The rows must be
-    independent.
+    resample contains the same rows for both models, so that the variation that the models share cancels. The
+    rows must be independent.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def compare_score_decompositions(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. A resample draws as many rows as the sum of the weights.
     confidence : float, default=0.95
-        Nominal probability of the intervals.
+        Nominal probability that an interval contains the difference for unlimited data.
     n_resamples : int, default=300
         Number of resamples.
     random_state : int, RandomState or None, default=None
@@ -65,9 +65,9 @@ def compare_score_decompositions(
     Returns
     -------
     table : DataFrame
-        Rows `score`, `miscalibration` and `discrimination`. Columns `a` and `b`: parts of the models;
-        `difference`: a - b; `low`, `high`: interval of the difference; `standard_error`. The uncertainty is
-        omitted, because it is equal for both models.
+        Rows `score`, `miscalibration` and `discrimination`. `a`, `b`: values of the two models; `difference`:
+        a - b; `low`, `high`: confidence interval of the difference; `standard_error`: standard error of the
+        difference. The part `uncertainty` is omitted, because it is equal for both models.
 
     See Also
     --------
@@ -76,9 +76,10 @@ def compare_score_decompositions(
 
     Notes
     -----
-    The intervals are basic bootstrap intervals: quantiles of the resamples, reflected about the difference.
-    The repeated rows of a resample increase miscalibration and discrimination. The reflection removes this
-    bias. The cost is two decompositions per resample: 300 resamples of 19 levels take 1.5 s for 1000 rows.
+    The intervals are basic bootstrap intervals, which reflect the quantiles of the resampled differences
+    about the observed difference. A resample contains repeated rows, which increase miscalibration and
+    discrimination. The reflection removes this bias. The cost is two decompositions per resample: 300
+    resamples of 19 levels take 1.5 s for 1000 rows.
 
     References
     ----------

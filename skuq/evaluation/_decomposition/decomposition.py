@@ -14,7 +14,7 @@ from skuq._validation import as_labels, check_integer, check_random_state
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
 
 LIMIT_LEVEL = 0.95
-"""Probability that the miscalibration of a calibrated forecast is below its limit."""
+"""Probability that the miscalibration of a calibrated forecast is at most `miscalibration_limit`."""
 
 COLUMNS = ["score", "miscalibration", "discrimination", "uncertainty"]
 
@@ -23,14 +23,14 @@ COLUMNS = ["score", "miscalibration", "discrimination", "uncertainty"]
 class ScoreDecomposition:
     """Parts of a score, ``score = miscalibration - discrimination + uncertainty``.
 
-    Made by `score_decomposition`. All parts are in the units of the score.
+    Returned by `score_decomposition`. All parts are in the units of the score.
 
     Parameters
     ----------
     score : float
         Mean score of the forecast.
     miscalibration : float
-        Decrease of the score by isotonic recalibration, at least 0; smaller is better.
+        Decrease of the score that isotonic recalibration achieves, at least 0; smaller is better.
     discrimination : float
         Score of the best constant forecast minus the score of the recalibrated forecast, at least 0; larger
         is better.
@@ -42,7 +42,7 @@ class ScoreDecomposition:
         Probability that a calibrated forecast has at least this miscalibration. NaN without redraws.
     parts : DataFrame
         Parts by level, threshold or class, with columns `share`, `score`, `miscalibration`, `discrimination`
-        and `uncertainty`. A part of all rows is the sum of `share` times the column.
+        and `uncertainty`. The sum of `share` times a column is the value for the whole score.
     groups : DataFrame or None
         Parts of each group of rows with columns `n`, `score`, `miscalibration`, `discrimination`,
         `uncertainty` and `miscalibration_limit`; None without groups.
@@ -81,47 +81,50 @@ def score_decomposition(
 ) -> ScoreDecomposition:
     r"""Decompose a score into miscalibration, discrimination and uncertainty.
 
-    The decomposition shows why a forecast has a high loss. Miscalibration is the loss that a recalibration
-    would remove. The recalibration is an increasing function of the forecast, fitted to the same rows.
-    Discrimination is the gain of the recalibrated forecast over a constant forecast. Discrimination is larger
-    for a forecast that distinguishes the rows better. Uncertainty is the score of the best constant forecast,
-    which is equal for all models on the same rows.
+    The decomposition shows why a forecast has a high loss. Miscalibration is the part of the loss that
+    recalibration would remove. The recalibration is an increasing function of the forecast, fitted to the
+    same rows. Discrimination is the difference between the scores of the best constant forecast and of the
+    recalibrated forecast. It is larger for a forecast that distinguishes the rows better. Uncertainty is the
+    score of the best constant forecast. It is equal for all models on the same rows.
 
-    The parts are computed on the rows of the evaluation. Even a calibrated forecast therefore has a positive
-    miscalibration, which is 15 % of the CRPS at 100 rows and 4 % at 1000 rows. Compare the miscalibration
-    with its limit.
+    Because the recalibration is fitted to the rows that are evaluated, even a calibrated forecast has a
+    positive miscalibration: about 15 % of the CRPS with 100 rows, and 4 % with 1000 rows. Therefore, compare
+    the miscalibration with `miscalibration_limit`.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Numbers, or class labels if `y_pred` holds class probabilities.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
-        Forecast of every target. An array holds means of shape (n,) for "squared_error", quantiles of shape
-        (n,) for "pinball" with one level, and class probabilities of shape (n, K), or (n,) for the second of
-        two classes, for "brier" and "log_loss".
+        Forecast of every target. For "squared_error", an array holds means of shape (n,). For "pinball" with
+        one level, an array holds quantiles of shape (n,). For "brier" and "log_loss", an array holds class
+        probabilities of shape (n, K), or the probability of the second of two classes of shape (n,).
     score : {"crps", "pinball", "squared_error", "brier", "log_loss"}, default="crps"
         Score to decompose. "squared_error" scores the mean. With a Distribution, "brier" and "log_loss" score
         the probabilities that targets are above `thresholds`.
     method : {"quantile", "threshold"}, default="quantile"
-        Decomposition of the CRPS by the pinball loss at levels, or by the Brier score at thresholds. Both
-        have the same score, but different miscalibration and discrimination.
+        Decomposition of the CRPS. "quantile" decomposes the pinball loss at each level, and "threshold" the
+        Brier score at each threshold. The score is the same, but its miscalibration and discrimination
+        differ.
     levels : int, float or array-like of shape (k,), default=None
-        Quantile levels. For "pinball", an integer m means 1/(m+1), ..., m/(m+1), with equal shares. For
-        "crps", an integer m means the centers of m cells of equal width, and increasing levels have the
-        widths of their cells as shares. None means 19.
+        Quantile levels. For "pinball", an integer m means the levels 1/(m+1), ..., m/(m+1), which have equal
+        shares in the score. For "crps", an integer m means the centers of m cells that divide [0, 1] equally.
+        Given levels for "crps" must increase, and the share of a level is the width of its cell. None means
+        19.
     thresholds : int, float or array-like of shape (k,), default=None
-        Values of y. "brier" and "log_loss" of a Distribution need thresholds, which have equal shares. For
-        "crps" by threshold, the trapezoid rule integrates from the first to the last threshold; an integer is
-        the approximate number of thresholds that cover targets and forecasts, and None means 100.
+        Values of y. Required for "brier" and "log_loss" of a Distribution, where all thresholds have equal
+        shares. For "crps" with ``method="threshold"``, the score is integrated from the first to the last
+        threshold by the trapezoid rule. An integer is then the approximate number of thresholds, which are
+        chosen to cover targets and forecasts. None means 100.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None
-        Label of each row. The parts of each group are then in `groups` of the result.
+        Label of each row. The result then has the parts of each group in ``groups``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_redraws : int, default=100
-        Number of times that targets are drawn from the forecasts for the limit; 0 omits the limit. Point
-        forecasts have no limit.
+        Number of times that targets are drawn from the forecasts to compute the limit. 0 omits the limit.
+        Point forecasts have no limit.
     random_state : int, RandomState instance or None, default=None
         Controls the drawn targets. Pass an int for reproducible output across calls.
 
@@ -133,18 +136,18 @@ def score_decomposition(
     Raises
     ------
     ValueError
-        If an option does not apply to the score, or "brier" and "log_loss" of a Distribution lack thresholds.
+        If an option does not apply to the score, or if thresholds are missing.
 
     See Also
     --------
     compare_score_decompositions : Intervals of the differences between two models.
     quantile_reliability_curve : The recalibrated quantiles.
-    skuq.displays.ScoreDecompositionDisplay : Miscalibration against discrimination of several models.
+    skuq.displays.ScoreDecompositionDisplay : A plot of miscalibration and discrimination of several models.
 
     Notes
     -----
-    With the mean score S of the forecast F, of the isotonic recalibration :math:`F^{rc}` and of the best
-    constant :math:`F^{mg}` [1]_,
+    Let S be the mean score, F the forecast, :math:`F^{rc}` its isotonic recalibration and :math:`F^{mg}` the
+    best constant forecast. Then [1]_
 
     .. math::
 
@@ -153,13 +156,14 @@ def score_decomposition(
 
     The isotonic recalibration is the increasing function of the forecast with the smallest mean score. The
     identity and all constants are increasing, so no part is negative. Each level, threshold and class is
-    recalibrated separately. The CRPS is the integral of twice the pinball loss over the levels, and of the
-    Brier score over the thresholds; the parts are the integrals of the parts [2]_. With 19 levels or 100
-    thresholds, the score of smooth forecasts differs from `crps_loss` by up to 0.5 %.
+    recalibrated separately. The CRPS is the integral of twice the pinball loss over all levels, and also the
+    integral of the Brier score over all thresholds. The parts of the CRPS are the integrals of the parts of
+    these losses [2]_. With 19 levels or 100 thresholds, the score of smooth forecasts differs from
+    `crps_loss` by up to 0.5 %.
 
-    Only the order of the forecasts matters for discrimination. Miscalibration in this sense is not
-    conditional calibration: a forecast with a constant standard deviation may have no miscalibration,
-    although the noise varies. Such a forecast has less discrimination.
+    Discrimination depends only on the order of the forecasts. A forecast without miscalibration may be
+    calibrated only on average. For example, a forecast with a constant standard deviation may have no
+    miscalibration although the noise varies with X. Such a forecast has less discrimination.
 
     For more than two classes, each class is compared with the rest, and the score is the mean over the
     classes. The Brier score is then the multiclass Brier score divided by the number of classes. For two
@@ -167,10 +171,9 @@ def score_decomposition(
     loss and its miscalibration are infinite.
 
     The parts of all rows are not means of the parts of the groups. Differences between groups increase the
-    discrimination of all rows, but not of any group.
+    discrimination over all rows, but not the discrimination within a group.
 
     The log score of a density has no such decomposition, because the isotonic recalibration has no density.
-    Recalibration by the order of the means can have a negative miscalibration.
 
     The cost is O(n log n) per level or threshold: 0.5 s for 19 levels of 100 000 rows. Each redraw costs half
     as much: 100 redraws of 19 levels take 0.2 s for 1000 rows, 2 s for 10 000 rows and 25 s for 100 000 rows.
@@ -241,13 +244,14 @@ def miscalibration_limit(
     null = np.concatenate(
         [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_redraws, rng)]
     )
-    rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"  # NaN between infinite values
+    # Linear interpolation between infinite values would be NaN.
+    rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"
     limit = np.quantile(null, LIMIT_LEVEL, method=rule)
     return float(limit), float((1 + np.count_nonzero(null >= observed)) / (1 + n_redraws))
 
 
 def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
-    """Return the group of each row that counts as a code, and the names of the codes."""
+    """Return the group of each row as an integer code, and the label of each code."""
     if groups is None:
         return None, pd.Index([])
     labels, rows = as_labels(groups, "groups"), problem.rows

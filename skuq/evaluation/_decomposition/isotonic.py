@@ -1,7 +1,7 @@
-"""Isotonic means and quantiles of many sections of rows at once.
+"""Isotonic regression of means and quantiles, for several forecasts at once.
 
-A section is a set of n targets in increasing order of their forecasts. All arrays have shape (s, n), and the
-fits of the sections are independent. Equal forecasts get equal values.
+A section contains n targets, sorted by one forecast of the targets. All arrays have shape (s, n) for s
+sections, and each section has its own fit. Rows with equal forecasts have equal fitted values.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 
 
 def ends_of_ties(ordered: FloatArray) -> BoolArray:
-    """Return whether each forecast, in increasing order, is the last of its equals; shape (s, n)."""
+    """Return whether each of the sorted forecasts is the last of several equal forecasts, shape (s, n)."""
     last = np.ones(ordered.shape, dtype=np.bool_)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=last[:, :-1])
     return last
 
 
 def isotonic_means(values: FloatArray, last: BoolArray, weight: FloatArray | None) -> FloatArray:
-    """Return the increasing function of the forecast with the least weighted squared distance."""
+    """Return the increasing function of the forecast that minimizes the weighted squared error."""
     sections, n = values.shape
     flat, mass = values.ravel(), np.ones(values.size) if weight is None else weight.ravel()
     starts = np.concatenate([[0], np.flatnonzero(last.ravel()[:-1]) + 1])
     masses, sums = np.add.reduceat(mass, starts), np.add.reduceat(mass * flat, starts)
-    counted = masses > 0  # a bootstrap sample leaves rows out
+    counted = masses > 0  # Rows that a bootstrap sample omits have weight 0.
     masses, sums, section = masses[counted], sums[counted], starts[counted] // n
-    # An offset keeps the sections apart in one call.
+    # All sections are fitted in one call. An offset per section keeps their fits independent.
     low, high = flat.min(), flat.max()
     offset = section * (2 * (high - low) + 1.0)
     blocks = isotonic_regression(sums / masses - low + offset, weights=masses).blocks
-    # The means are computed again, because the offset rounds them.
+    # The means are computed again, because the offset causes rounding errors.
     means = np.add.reduceat(sums, blocks[:-1]) / np.add.reduceat(masses, blocks[:-1])
     of_group = np.repeat(means, np.diff(blocks))[np.maximum(np.cumsum(counted) - 1, 0)]
     return np.asarray(np.repeat(of_group, np.diff(starts, append=flat.size)).reshape(sections, n))
@@ -42,12 +42,9 @@ def isotonic_quantile_ranks(
 ) -> IntArray:
     """Return the rank of the target that is the isotonic quantile at each row.
 
-    The increasing function of the forecast minimizes the pinball loss at the level of its section, shape
-    (s,). ``rank`` are the ranks 0, ..., n - 1 of the targets of each section. Every row keeps a range of
-    ranks, which starts as all ranks. Each round halves the ranges. Consecutive rows with the same range form
-    a segment. A threshold in the middle of the range splits a segment into a first part with quantiles up to
-    the threshold and a second part. The best split maximizes the sum of 1{rank <= threshold} - level over the
-    first part.
+    Each row has a range of possible ranks, which is halved in each round. Consecutive rows with the same
+    range form a segment. The middle of the range divides the segment into rows with smaller and rows with
+    larger quantiles. The best division maximizes the sum of 1{rank <= middle} - level over the first rows.
     """
     sections, n = rank.shape
     size = sections * n
@@ -66,7 +63,7 @@ def isotonic_quantile_ranks(
         np.cumsum(np.where(below, gain_below, gain_above), out=total[1:])
         cut = _best_cuts(total, closed, starts, lengths)
         cut[low == high] = (starts + lengths)[low == high]
-        # the first part keeps the lower half of the ranks, the second part the upper half
+        # The first part of a segment keeps the lower half of the ranks, the second part the upper half.
         begins = np.column_stack([starts, cut]).ravel()
         lows = np.column_stack([low, middle + 1]).ravel()
         highs = np.column_stack([np.where(low == high, high, middle), high]).ravel()
@@ -76,10 +73,7 @@ def isotonic_quantile_ranks(
 
 
 def _best_cuts(total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix of each segment with the largest sum.
-
-    A prefix is empty or ends with the last row of a tie.
-    """
+    """Return the end of the prefix with the largest sum in each segment; ties are not divided."""
     sums = total[1:] if closed is None else np.where(closed, total[1:], -np.inf)
     best = np.maximum.reduceat(sums, starts)
     reached = np.flatnonzero(sums == np.repeat(best, lengths))

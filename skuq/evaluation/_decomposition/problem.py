@@ -1,4 +1,4 @@
-"""Arguments of a decomposition as rows, sections and a source of redrawn targets."""
+"""Checked arguments of a decomposition: rows, sections and forecasts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROBABILITY_SCORES = ("brier", "log_loss")
 DEFAULT_LEVELS = 19
 DEFAULT_THRESHOLDS = 100
 GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.995)
-"""Levels whose quantiles spread the default thresholds over the forecasts."""
+"""The default thresholds depend on the targets, and on the forecast quantiles at these levels."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Problem:
-    """Targets and weights of the rows with positive weight, and the sections of one forecast.
-
-    ``unit`` is the unit of targets and sections. Scores are multiplied by ``factor`` to the power ``power``.
-    ``forecast`` draws targets; None means that it is a point forecast.
-    """
+    """Targets and weights of the rows with positive weight, and the sections of one forecast."""
 
     rows: Rows
     sections: Sections
@@ -98,26 +94,25 @@ class Problem:
         return self.rows.weight
 
     def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
-        """Return score, miscalibration, discrimination, uncertainty of each section, shape (r, k, 4)."""
+        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4)."""
         parts = self.sections.parts(y, weight)
-        # the score is summed before a change of units may overflow
+        # The score is computed in the internal unit, because a change of units may overflow.
         score = parts[..., :1] - parts[..., 1:2] + parts[..., 2:]
         return self.scaled(np.concatenate([score, parts], axis=-1))
 
     def scaled(self, scores: FloatArray) -> FloatArray:
-        """Return scores in the units of the result, infinite on overflow."""
+        """Return scores in the units of y; a score that overflows is infinite."""
         with np.errstate(over="ignore"):
             for _ in range(self.power):
                 scores = scores * self.factor
         return scores
 
     def take(self, pick: IntArray) -> Problem:
-        """Return the rows of an index, with their weights."""
         forecast = None if self.forecast is None else self.forecast[pick]
         return replace(self, rows=self.rows.take(pick), sections=self.sections.take(pick), forecast=forecast)
 
     def redrawn(self, n_redraws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
-        """Yield blocks of targets drawn from the forecasts, shape (r, n), one per repetition of a row."""
+        """Yield blocks of targets that are drawn from the forecasts, shape (r, n)."""
         weight = self.weight
         if weight is not None and not np.array_equal(weight, np.round(weight)):
             for pick in repeated_rows(self.rows, n_redraws, rng, "n_redraws"):
@@ -167,7 +162,7 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
 
 
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
-    """Return the levels and their shares; the shares of the CRPS are twice the widths of the cells."""
+    """Return the levels and their shares in the score."""
     levels = DEFAULT_LEVELS if request.levels is None else request.levels
     if request.score == "pinball":
         grid = level_grid(levels)
@@ -203,7 +198,7 @@ def _points(y_pred: Any, rows: Rows) -> FloatArray:
 
 
 def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
-    """Return the sections of the CRPS by threshold, with shares in the units of y."""
+    """Return one section per threshold."""
     thresholds = DEFAULT_THRESHOLDS if request.thresholds is None else request.thresholds
     if isinstance(thresholds, int | np.integer):
         grid, width = default_thresholds(rows, dist, check_integer(thresholds, "thresholds"))
@@ -217,18 +212,15 @@ def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
 
 
 def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return about m thresholds and the widths of their cells.
-
-    Half of the edges have equal distances. The other half have equal weight of targets and quantiles between.
-    """
-    # without the warning of infinite quantiles, which only spread the grid
+    """Return about m thresholds and the widths of their cells."""
+    # The private method does not warn about infinite quantiles.
     pool = np.concatenate([rows.y, *(dist._ppf(np.asarray(level)) for level in GRID_LEVELS)])
     weight = np.tile(rows.repetitions, 1 + len(GRID_LEVELS))
     pool, weight = pool[np.isfinite(pool)], weight[np.isfinite(pool)]
     shares = np.linspace(0, 1, -(-m // 2) + 1)
     by_weight = np.quantile(pool, shares, weights=weight, method="inverted_cdf")
     edges = np.unique(np.concatenate([by_weight, pool.min() * (1 - shares) + pool.max() * shares]))
-    if edges.size == 1:  # all targets and forecasts are one point, whose CRPS is 0
+    if edges.size == 1:  # All targets and forecasts equal one number, so the CRPS is 0.
         return edges, np.zeros(1)
     return edges[:-1] + np.diff(edges) / 2, np.diff(edges)
 
@@ -250,8 +242,8 @@ def _check_thresholds(thresholds: Any) -> FloatArray:
 def _of_events(rows: Rows, dist: Distribution, request: Request) -> Problem:
     if request.thresholds is None:
         raise ValueError(
-            f"`thresholds` must be given with score={request.score!r} and a Distribution, got None. Pass "
-            "the values of y whose exceedance is forecast, or class probabilities as `y_pred`."
+            f"`thresholds` must be given for score={request.score!r} and a Distribution, got None. Pass the "
+            "values of y that define the events, or pass class probabilities as `y_pred`."
         )
     if request.labels is not None:
         raise ValueError("`labels` must be None if `y_pred` is a Distribution, got labels.")
@@ -261,7 +253,7 @@ def _of_events(rows: Rows, dist: Distribution, request: Request) -> Problem:
 
 
 def _of_classes(y_true: ArrayLike, y_pred: Any, request: Request, sample_weight: ArrayLike | None) -> Problem:
-    """Return one section per class, or one for two classes, whose sections are equal."""
+    """Return one section per class, or a single section for two classes."""
     if request.thresholds is not None:
         raise ValueError("`thresholds` must be None if `y_pred` holds class probabilities, got thresholds.")
     proba = as_array(y_pred, "y_pred")

@@ -26,7 +26,7 @@ from skuq.metrics._internal import check_class, is_bounds
 BANDS = ("consistency", "confidence", None)
 
 MOST_BAND_POINTS = 1000
-"""Largest number of forecasts at which the curves of a band are kept."""
+"""Largest number of forecasts at which a band is computed; other forecasts are interpolated."""
 
 
 def quantile_reliability_curve(
@@ -40,11 +40,11 @@ def quantile_reliability_curve(
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    r"""Return the quantile of the targets given the forecast quantile, with a band.
+    r"""Return the reliability curve of a quantile, the quantile of the targets given the forecast.
 
-    The curve shows for which forecasts a quantile is too low or too high. The conditional quantile is
-    estimated by isotonic regression, so no bins have to be chosen. The curve of a calibrated quantile is near
-    the diagonal.
+    The curve shows at which values the forecast quantile is too low or too high. The quantile of the targets
+    given the forecast is estimated by isotonic regression, so no bins have to be chosen. The curve of a
+    calibrated forecast is near the diagonal. A band shows how far the curve may deviate by chance.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def quantile_reliability_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     band : {"consistency", "confidence"} or None, default="consistency"
-        "consistency": range of the curves of calibrated forecasts, from targets drawn from the forecasts. A
-        curve outside the band is evidence of miscalibration. "confidence": range of the curves of resampled
-        rows, around the estimated curve. This range shows the uncertainty of the curve. None means no band.
+        "consistency" is the range of the curves for targets that are drawn from the forecasts. A curve
+        outside this band is evidence of miscalibration. "confidence" is the range of the curves for resampled
+        rows. It shows the uncertainty of the estimated curve. None means no band.
     band_coverage : float, default=0.9
-        Probability of the band at each forecast. A calibrated curve leaves the band at some forecasts almost
-        surely, so the band is not a test of the whole curve. `score_decomposition` returns a p-value for such
-        a test.
+        Probability that the band contains the curve, at each single forecast. Even the curve of a calibrated
+        forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
+        p-value of `score_decomposition` for such a test.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None
@@ -72,16 +72,16 @@ def quantile_reliability_curve(
     Returns
     -------
     curve : DataFrame
-        One row per distinct forecast, in increasing order. `forecast`: the quantile; `recalibrated`: the
-        isotonic quantile of the targets; `n`: weight of the rows; and the ends of the band,
-        `consistency_low` and `consistency_high`, or `confidence_low` and `confidence_high`. All columns
-        except `n` are in the units of y.
+        One row per distinct forecast, in increasing order. `forecast`: forecast quantile; `recalibrated`:
+        quantile of the targets from isotonic regression; `n`: weight of the rows; `consistency_low` and
+        `consistency_high`, or `confidence_low` and `confidence_high`: bounds of the band. All columns except
+        `n` are in the units of y.
 
     See Also
     --------
-    score_decomposition : The mean loss from the distance between curve and diagonal.
+    score_decomposition : The part of the mean loss that is due to the distance between curve and diagonal.
     skuq.displays.QuantileReliabilityDisplay : A plot of the curve.
-    skuq.metrics.regression_calibration_curve : Observed against nominal levels, over all rows.
+    skuq.metrics.regression_calibration_curve : The observed share of targets at each nominal level.
 
     Notes
     -----
@@ -134,11 +134,11 @@ def probability_reliability_curve(
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    r"""Return the frequency of an event given its forecast probability, with a band.
+    r"""Return the reliability curve of a probability, the frequency of an event given the forecast.
 
-    The curve is the reliability diagram of a class, or of the event that a target exceeds a threshold. The
-    conditional frequency is estimated by isotonic regression, so no bins have to be chosen. The curve of
-    calibrated probabilities is near the diagonal.
+    The event is a class, or a target above a threshold. The frequency of the event given the forecast is
+    estimated by isotonic regression, so no bins have to be chosen. The curve of calibrated probabilities is
+    near the diagonal. A band shows how far the curve may deviate by chance.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def probability_reliability_curve(
         Forecast of every target. An array holds class probabilities of shape (n, K), or the probability of
         the second of two classes of shape (n,).
     threshold : float, default=None
-        The event of a Distribution is a target above the threshold; required for a Distribution.
+        The event is a target above this threshold. Required if `y_pred` is a Distribution.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     of_class : object, default=None
@@ -157,10 +157,10 @@ def probability_reliability_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     band : {"consistency", "confidence"} or None, default="consistency"
-        "consistency": range of the curves of calibrated forecasts, from events drawn with the forecast
-        probabilities. "confidence": range of the curves of resampled rows. None means no band.
+        "consistency" is the range of the curves for events that are drawn with the forecast probabilities.
+        "confidence" is the range of the curves for resampled rows. None means no band.
     band_coverage : float, default=0.9
-        Probability of the band at each forecast.
+        Probability that the band contains the curve, at each single forecast.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None
@@ -169,9 +169,10 @@ def probability_reliability_curve(
     Returns
     -------
     curve : DataFrame
-        One row per distinct probability, in increasing order. `forecast`: the probability; `recalibrated`:
-        the isotonic frequency of the event; `n`: weight of the rows; and the ends of the band,
-        `consistency_low` and `consistency_high`, or `confidence_low` and `confidence_high`.
+        One row per distinct probability, in increasing order. `forecast`: forecast probability;
+        `recalibrated`: frequency of the event from isotonic regression; `n`: weight of the rows;
+        `consistency_low` and `consistency_high`, or `confidence_low` and `confidence_high`: bounds of the
+        band.
 
     See Also
     --------
@@ -287,7 +288,7 @@ def _evenly_spaced(n: int) -> IntArray:
 def _consistent(
     problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return curves of targets drawn from the forecasts, shape (n_redraws, m)."""
+    """Return the curves of targets that are drawn from the forecasts, shape (n_redraws, m)."""
     blocks = problem.redrawn(n_redraws, rng)
     return np.concatenate([_at(sections.recalibrated(y), sections, forecast) for sections, y in blocks])
 
@@ -295,13 +296,13 @@ def _consistent(
 def _resampled(
     problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return curves of resampled rows, shape (n_redraws, m)."""
+    """Return the curves of resampled rows, shape (n_redraws, m)."""
     sections, y = problem.sections, problem.y[np.newaxis]
     blocks = bootstrap_weights(problem.rows, n_redraws, rng)
     return np.concatenate([_at(sections.recalibrated(y, weight), sections, forecast) for weight in blocks])
 
 
 def _at(fitted: FloatArray, sections: Sections, forecast: FloatArray) -> FloatArray:
-    """Return the fits of the rows, shape (r, n), at the given forecasts, shape (r, m)."""
+    """Return the fitted values of the rows, shape (r, n), at the given forecasts, shape (r, m)."""
     place = np.searchsorted(sections.ordered[0], forecast, side="right") - 1
     return np.asarray(fitted[:, np.maximum(place, 0)])

@@ -1,7 +1,7 @@
-"""Forecasts of functionals: quantiles at levels, means, and probabilities of thresholds and classes.
+"""Sections: forecasts of quantiles, means and probabilities of events, and their isotonic recalibration.
 
-A section is the forecast of one functional, such as the quantile at one level, for all rows. Each section has
-its own isotonic recalibration and its own share of the score.
+A section contains the forecasts of one property of the distribution, such as the quantile at one level, for
+all rows. Each section has its own isotonic recalibration and its own share of the score.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from skuq._weights import weighted
 from skuq.evaluation._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
 BLOCK = 2**17
-"""Numbers in the arrays of one block of sections, which fit into the cache."""
+"""Largest number of entries in an array of one block, so that a block fits into the cache."""
 
 
 class Sections(ABC):
-    """Forecasts of shape (k, n) with their names and their shares of the score, shape (k,)."""
+    """Forecasts of shape (k, n), and the name and the share of each section, shape (k,)."""
 
     def __init__(self, forecast: FloatArray, index: pd.Index, share: FloatArray | None = None) -> None:
         self.forecast, self.index = forecast, index
@@ -35,12 +35,11 @@ class Sections(ABC):
         return int(self.forecast.shape[1])
 
     def take(self, rows: IntArray) -> Self:
-        """Return the sections of some rows."""
         return self._with(self.forecast[:, rows])
 
     @abstractmethod
     def _with(self, forecast: FloatArray) -> Self:
-        """Return the same functionals with other forecasts."""
+        """Return the same sections with other forecasts."""
 
     @cached_property
     def order(self) -> IntArray:
@@ -55,10 +54,7 @@ class Sections(ABC):
         return ends_of_ties(self.ordered)
 
     def parts(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return miscalibration, discrimination and uncertainty of each section, shape (r, k, 3).
-
-        ``y`` and ``weight`` have shape (r, n), or (1, n) if the r repetitions share them.
-        """
+        """Return the miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions * len(self.index), 3))
         for pairs, rows in self._blocks(targets):
@@ -70,7 +66,7 @@ class Sections(ABC):
         return found.reshape(targets.repetitions, len(self.index), 3)
 
     def recalibrated(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the isotonic fit of a single section in the order of its forecasts, shape (r, n)."""
+        """Return the isotonic fit of a single section, sorted by forecast, shape (r, n)."""
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions, self.n))
         for pairs, rows in self._blocks(targets):
@@ -78,7 +74,7 @@ class Sections(ABC):
         return found
 
     def _blocks(self, targets: Targets) -> Iterator[tuple[slice, OrderedRows]]:
-        """Yield blocks of pairs of a repetition and a section."""
+        """Yield blocks of rows; each pair of a repetition and a section is one row of the arrays."""
         k, size = len(self.index), max(BLOCK // self.n, 1)
         for start in range(0, targets.repetitions * k, size):
             pair = np.arange(start, min(start + size, targets.repetitions * k))
@@ -123,7 +119,7 @@ class Targets:
 
 
 class OrderedRows:
-    """Rows of b pairs of a repetition and a section in the order of the forecasts; arrays of shape (b, n)."""
+    """Values for b pairs of a repetition and a section, sorted by forecast, shape (b, n)."""
 
     def __init__(self, sections: Sections, targets: Targets, draw: IntArray, section: IntArray) -> None:
         self.targets, self.section, self.draw = targets, section, draw
@@ -133,7 +129,7 @@ class OrderedRows:
         self.weight = None if targets.weight is None else self.arrange(self.pick(targets.weight))
 
     def pick(self, values: Any) -> Any:
-        """Return the values of the repetition of each pair, in the order of the targets."""
+        """Return the values of each pair in the order of its forecasts."""
         return values[np.zeros_like(self.draw) if len(values) == 1 else self.draw]
 
     def arrange(self, values: Any) -> Any:
@@ -186,10 +182,7 @@ class MeanSections(Sections):
 
 
 class ProbabilitySections(MeanSections):
-    """Probabilities of events, with the Brier score or the log loss.
-
-    An event is a target up to a threshold, or a class.
-    """
+    """Probabilities of events, with the Brier score or the log loss."""
 
     def __init__(
         self,

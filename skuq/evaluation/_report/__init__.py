@@ -1,1 +1,1 @@
-"""The report: the metrics of one or several models with intervals and their meaning in words."""
+"""The report: metrics of one or several models, with confidence intervals and explanations."""

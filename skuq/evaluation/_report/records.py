@@ -26,7 +26,7 @@ def record(
     optimum = spec.optimum
     if isinstance(optimum, str):
         optimum = options.get(optimum, spec.options[optimum])
-    if spec.units == 0:  # such small numbers are rounding errors, because the metric has no units
+    if spec.units == 0:  # The metric has no units, so such small numbers are rounding errors.
         numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
     result = Result(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=error)
     return {

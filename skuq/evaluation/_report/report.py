@@ -1,4 +1,4 @@
-"""All metrics of forecasts in one table, with intervals, null values and sentences."""
+"""All metrics of forecasts in one table, with intervals, values of calibrated models and explanations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from skuq.metrics._internal import (
 
 
 class ReportProgress:
-    """Counter that writes the finished steps to stderr, in tenths of all steps, if verbose."""
+    """Progress of a report, which is written to stderr at most ten times."""
 
     def __init__(self, what: str, total: int, verbose: int) -> None:
         self.what, self.total, self.verbose, self.done = what, total, verbose, 0
@@ -65,7 +65,7 @@ class ReportProgress:
 
 @dataclass
 class Entry:
-    """Value of one metric of one model, its resamples and its values for simulated targets."""
+    """One metric of one model: value, resampled values and values for simulated targets."""
 
     spec: MetricSpec
     evaluation: Evaluation
@@ -75,14 +75,14 @@ class Entry:
     null: list[float] = field(default_factory=list)
 
     def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
-        """Return the BCa interval of the resampled values, NaN without resamples."""
+        """Return the BCa interval, or NaN without resamples."""
         if not self.draws.size:
             return np.nan, np.nan
         acceleration = self.evaluation.acceleration(rng)
         return interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
 
     def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
-        """Return mean and range of calibrated forecasts from simulations, or the mean by formula."""
+        """Return the mean and range of the metric for calibrated forecasts, from simulations or a formula."""
         options, simulated = self.evaluation.options, np.array(self.null)
         formula = self.spec.calibrated
         if not simulated.size or not np.isfinite(simulated).all():
@@ -109,56 +109,57 @@ def uncertainty_report(
     """Return all metrics of a forecast, each with a sentence that explains its value.
 
     Even a perfect forecast has positive calibration errors, which are larger for fewer rows. The report
-    therefore compares each value with values for simulated targets, which are drawn from the forecasts. The
-    report also has a bootstrap interval of each value.
+    therefore compares each value with the values of a calibrated forecast. For this comparison, targets are
+    drawn from the forecasts. Each value also has a bootstrap confidence interval.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Numbers or class labels. No model may have been trained on these rows.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target, or a mapping from names to the forecasts of several models. The report of
-        bounds has only the interval metrics. Forecasts of classes are the probabilities of all classes, of
-        shape (n, K), or prediction sets as a boolean array.
+        Forecast of every target, or a mapping from names to the forecasts of several models. For bounds, the
+        report contains only the metrics of intervals. Forecasts of classes are class probabilities of shape
+        (n, K), or prediction sets as a boolean array.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. Required for two classes, because two columns
-        without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then
-        contain all classes.
+        without labels are interpreted as bounds. Otherwise None means the sorted classes of `y_true`, which
+        must then contain all classes.
     coverage : float, default=0.9
-        Nominal coverage of the central interval, or of the prediction set of a classifier. The coverage
-        applies to all metrics of one interval or set. If `y_pred` holds bounds or sets, they must have this
+        Nominal coverage of the central interval, or of the prediction set of a classifier. All metrics of a
+        single interval or set use this coverage. If `y_pred` holds bounds or sets, they must have this
         coverage.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
-        Metrics of skuq, by abbreviation or function. None means all metrics that require neither further
-        arguments nor X. For a metric of your own, call `bootstrap_interval`.
+        Metrics of skuq, by abbreviation or function. None means all metrics without required options and
+        without X. For your own metric, use `bootstrap_interval`.
     options : mapping of str to mapping, default=None
-        Options by abbreviation. The report includes a metric with required options only if the options are
-        given: ``options={"crpss": {"y_train": y_train}}``.
+        Options of the metrics, by abbreviation. If a metric has required options, the report includes the
+        metric only if these options are given, for example ``options={"crpss": {"y_train": y_train}}``.
     n_resamples : int, default=300
         Number of bootstrap resamples for the intervals; 0 omits the intervals.
     n_simulations : int, default=100
         Number of draws of targets from the forecasts; 0 omits the simulated values.
     confidence : float, default=0.95
-        Nominal probability of the intervals and of the range of calibrated models.
+        Nominal probability of the confidence intervals, and of the range of calibrated models.
     random_state : int, RandomState instance or None, default=None
         Controls the resamples and simulations. Pass an int for reproducible output across calls.
     verbose : int, default=0
-        1 writes the progress of resamples and of simulations to stderr, each in at most ten lines.
+        1 writes the progress to stderr: at most ten lines for the resamples, and ten for the simulations.
 
     Returns
     -------
     report : UncertaintyReport
-        DataFrame with one row per metric, or per metric and model, and the columns title, value, low, high
-        (interval), calibrated, calibrated_low, calibrated_high (mean and range of a calibrated model), units,
-        direction, optimum and reading. The report prints as a table with the models side by side. If a metric
-        is undefined, its value is NaN, and its reading states the reason.
+        DataFrame with one row per metric, or per metric and model. `title`: name of the metric; `value`;
+        `low`, `high`: confidence interval; `calibrated`, `calibrated_low`, `calibrated_high`: mean and range
+        of the metric for a calibrated model; `units`, `direction`, `optimum`: properties of the metric;
+        `reading`: sentence that explains the value. If a metric is undefined, its value is NaN, and its
+        reading states the reason. The report prints as a table with the models side by side.
 
     Warns
     -----
     SmallSampleWarning
-        With fewer than 50 rows, once for all metrics and models.
+        With fewer than 50 rows. There is one warning for all metrics and models.
 
     See Also
     --------
@@ -205,7 +206,7 @@ def uncertainty_report(
     unsorted = _rows(y_true, models, labels, sample_weight)
     of_classes = isinstance(unsorted, RowsOfClasses)
     chosen = _chosen(metrics, settings, of_classes)
-    # one seed, so that all models are evaluated on the same random numbers
+    # All models are evaluated with the same seed, so that their random numbers are equal.
     seeds = {
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
@@ -215,7 +216,7 @@ def uncertainty_report(
         if isinstance(forecast, Distribution):
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat the warning
+            warnings.simplefilter("ignore", SmallSampleWarning)  # Each metric would repeat this warning.
             entries = _values(rows, forecast, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(
@@ -245,7 +246,7 @@ def _models(y_pred: Any) -> dict[str, Any]:
 def _rows(
     y_true: ArrayLike, models: Mapping[str, Any], labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Rows:
-    """Return the checked rows; the targets are classes if there are labels, sets or more than two columns."""
+    """Return the checked rows; labels, sets or more than two columns mean a classification."""
     arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_bounds(forecast)]
     tables = [each for each in arrays if each.ndim == 2]
     if labels is not None and not tables:
@@ -269,20 +270,22 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
     y = np.ravel(np.asarray(y_true))
     if kind_of(y) in ("texts", "truth values"):
         return True
-    # Bounds are unlikely to sum to 1 in every row if the targets have only two values.
+    # If the targets have only two values, bounds are unlikely to sum to 1 in every row.
     repeats_two_values = len(pd.unique(y)) <= min(2, y.size - 1)
     return table.dtype.kind == "f" and repeats_two_values and np.allclose(table.sum(axis=1), 1)
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    """Return the options by abbreviation, for any name of the metric."""
+    """Return the options by abbreviation; the keys may be any names of the metrics."""
     settings: dict[str, dict[str, Any]] = {}
     for name, given in check_mapping(options, "options").items():
         spec = require_spec(name)
         if spec.abbreviation in settings:
-            raise ValueError(f"`options` must hold a metric once, got {spec.abbreviation!r} under two names.")
+            raise ValueError(
+                f"`options` must contain each metric at most once, got {spec.abbreviation!r} under two names."
+            )
         if not isinstance(given, Mapping):
-            raise TypeError(f"`options` of {name!r} must be a mapping of option to value, got {given!r}.")
+            raise TypeError(f"`options` of {name!r} must be a mapping from options to values, got {given!r}.")
         check_options(spec, dict(given))
         settings[spec.abbreviation] = dict(given)
     return settings
@@ -291,7 +294,7 @@ def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict
 def _chosen(
     metrics: Sequence[str | MetricFunction] | None, settings: Mapping[str, Any], of_classes: bool
 ) -> list[MetricSpec]:
-    """Return the records of the metrics to report, by default in the order of the registry."""
+    """Return the records of the metrics in the report."""
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
     if metrics is None:
@@ -313,12 +316,13 @@ def _chosen(
         if spec.of_classes != of_classes:
             kind = "classes" if of_classes else "distributions or intervals"
             raise ValueError(
-                f"`metrics` must be metrics of {kind}, like `y_pred`, got {spec.abbreviation!r}."
+                f"`metrics` must be metrics of {kind}, because `y_pred` holds {kind}, got "
+                f"{spec.abbreviation!r}."
             )
         if spec.needs_X:
             raise ValueError(
-                f"`metrics` must depend on targets and forecasts alone, got {spec.abbreviation!r}, which "
-                f"needs X. Call `{spec.function.__name__}` itself."
+                f"`metrics` must not contain metrics that need X, got {spec.abbreviation!r}. Call "
+                f"`{spec.function.__name__}` directly."
             )
     return chosen
 
@@ -331,7 +335,7 @@ def _values(
     coverage: float,
     seeds: Mapping[str, int],
 ) -> list[Entry]:
-    """Return the metrics with their values, or with the reason for undefined metrics."""
+    """Return the metrics with their values, or with the reason why a metric is undefined."""
     entries = []
     for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
         options = settings.get(spec.abbreviation, {})
@@ -346,14 +350,14 @@ def _values(
             entries.append(Entry(spec, evaluation, np.nan, error=str(error)))
     if not entries:
         raise ValueError(
-            "`metrics` must include a metric of bounds or sets if `y_pred` holds them, such as 'picp' or "
-            f"'set_coverage', got only {', '.join(repr(spec.abbreviation) for spec in chosen)}."
+            "`metrics` must include a metric that can evaluate `y_pred`, such as 'picp' for bounds or "
+            f"'set_coverage' for sets, got only {', '.join(repr(spec.abbreviation) for spec in chosen)}."
         )
     return entries
 
 
 def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
-    """Return rows and forecast, sorted by standard deviation if a metric bins the standard deviations."""
+    """Sort the rows and the forecast by standard deviation if a metric bins the standard deviations."""
     if isinstance(rows, RowsOfClasses):
         return rows, rows.of(prediction)
     forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
@@ -361,7 +365,8 @@ def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -
     if in_bins and isinstance(forecast, Distribution):
         try:
             std = forecast.std()
-        except ValueError:  # a Cauchy distribution has no standard deviation
+        # Some distributions have no standard deviation, for example the Cauchy distribution.
+        except ValueError:
             return rows, forecast
         rows = rows.ordered_by(std)
         forecast = rows.of(prediction)
@@ -386,7 +391,7 @@ def _simulate(
     rng: np.random.RandomState,
     progress: ReportProgress,
 ) -> None:
-    """Compute all metrics for targets drawn from the forecasts, or for uniform PIT values."""
+    """Compute all metrics for targets that are drawn from the forecasts, or for uniform PIT values."""
     generator = fast_generator(rng)
     of_targets, of_levels = [], []
     for entry in entries:
@@ -414,25 +419,21 @@ def _simulate(
 
 
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
-    """Return the record with its optimum.
-
-    The optimum of given sets is their nominal coverage. Sets formed from probabilities have a larger optimum,
-    their own probability mass, so no optimum is recorded.
-    """
+    """Return the record, without its optimum if the sets are formed from probabilities."""
     if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
         return replace(spec, optimum=spec.optimum_of_sets)
     return spec
 
 
 def takes(spec: MetricSpec, forecast: Any) -> bool:
-    """Return whether a metric accepts a forecast, because some metrics do not accept bounds or sets."""
+    """Return whether a metric accepts a forecast; some metrics do not accept bounds or sets."""
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
 
 
 def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:
-    """Return n sorted uniform numbers, the normalized cumulative sums of exponential gaps."""
+    """Return n sorted uniform numbers, computed in O(n) time as normalized sums of exponential numbers."""
     sums = np.cumsum(generator.standard_exponential(n + 1))
     return np.asarray(sums[:-1] / sums[-1])
 

@@ -16,7 +16,7 @@ WIDTH = 120
 """Columns of the printed report."""
 
 TIE = 1e-9
-"""Relative difference below which values are equally good, because it may be rounding."""
+"""Values with a smaller relative difference are equally good, because rounding may cause it."""
 
 STAR = "* best value of the row; test its significance with `paired_permutation_test`"
 
@@ -24,7 +24,7 @@ STAR = "* best value of the row; test its significance with `paired_permutation_
 class UncertaintyReport(pd.DataFrame):
     """DataFrame returned by `uncertainty_report`, which prints as a readable table.
 
-    Selections from a report are plain DataFrames.
+    A selection of rows or columns is a plain DataFrame.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class UncertaintyReport(pd.DataFrame):
         return str(self.to_html())
 
     def to_text(self) -> str:
-        """Return the report as text, models side by side.
+        """Return the report as text, with the models side by side.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class UncertaintyReport(pd.DataFrame):
         return "\n".join(lines)
 
     def to_html(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the report as an HTML fragment, or, with arguments, the HTML table of pandas.
+        """Return the report as an HTML fragment; with arguments, return the HTML table of pandas.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class UncertaintyReport(pd.DataFrame):
         return f'<div class="skuq-report">{"".join(parts)}</div>'
 
     def _is_whole(self) -> bool:
-        """Return whether the table has all columns and attributes that the printed report shows."""
+        """Return whether the table is a complete report, not a selection of rows or columns."""
         numbers = {"value", "low", "high", "calibrated", "calibrated_low", "calibrated_high"}
         needed = {"title", *numbers, "direction", "optimum", "reading"}
         return "summary" in self.attrs and needed <= set(self.columns)
@@ -150,7 +150,7 @@ class UncertaintyReport(pd.DataFrame):
         return RowFormat.of(values, bounds, percent=rows["title"].iloc[0] in self.attrs["in_percent"])
 
     def _best(self, rows: pd.DataFrame) -> list[str]:
-        """Return the direction and the optimum."""
+        """Return the models with the best value in a row."""
         cells = []
         for title, direction, optimum in zip(rows["title"], rows["direction"], rows["optimum"], strict=True):
             written = percent(optimum) if title in self.attrs["in_percent"] else f"{optimum:g}"
@@ -203,7 +203,7 @@ def _spans(written: list[RowFormat], low: pd.Series[float], high: pd.Series[floa
 
 
 def _aligned(frame: pd.DataFrame) -> str:
-    """Return cells as columns of text, with numbers aligned to the right."""
+    """Return the cells as text, with numbers aligned to the right."""
     columns = [[str(name), *map(str, frame[name])] for name in frame.columns]
     widths = [max(map(len, cells)) for cells in columns]
     sides = [">" if _is_numeric(cells[1:]) else "<" for cells in columns]

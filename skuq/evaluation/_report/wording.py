@@ -17,24 +17,20 @@ from skuq.evaluation._resampling import Rows
 from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
 
 MOST_DECIMALS = 6
-"""Numbers that need more decimals, and numbers from a million on, are printed with an exponent."""
+"""Numbers that need more decimals are printed with an exponent, and so are numbers from a million on."""
 
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Common unit and number of decimals of all numbers in a row of the report."""
+    """Common unit and number of decimals for all numbers in a row of the report."""
 
     decimals: int | None
-    """Negative to round digits before the point; None for an exponent."""
+    """A negative number rounds digits before the decimal point; None prints an exponent."""
     percent: bool
 
     @classmethod
     def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
-        """Return the format with three digits of the largest number and at least one digit of each value.
-
-        Values above 1 have three digits, or all digits before the point. The digits of bounds do not count,
-        because a bound may be near 0 by chance.
-        """
+        """Return the format that shows at least three digits of the largest number."""
         unit = 100.0 if percent else 1.0
         main = [abs(unit * value) for value in values if math.isfinite(value)]
         largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
@@ -42,14 +38,14 @@ class RowFormat:
             return cls(0, percent)
         shown = [v for v in main if v > ROUNDING * largest]
         needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
-        if percent:  # 99.96 % must not be shown as 100 %
+        if percent:  # 99.96 % must not be printed as 100 %.
             needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
         decimals = max(needed)
         fits = decimals <= MOST_DECIMALS and largest < 1e6
         return cls(decimals if fits else None, percent)
 
     def __call__(self, value: float) -> str:
-        """Return a number as text, empty for NaN."""
+        """Return a number as text; NaN is empty."""
         plain = self._plain(value)
         return f"{plain} %" if self.percent and plain else plain
 
@@ -67,7 +63,7 @@ class RowFormat:
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals for these digits of a positive number, negative for large numbers."""
+    """Return the number of decimals for the given number of digits, negative for large numbers."""
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
 
 
@@ -77,7 +73,7 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one model with its interval, the null distribution and the optimum."""
+    """A metric of one model with its interval, the range of calibrated models and the optimum."""
 
     spec: MetricSpec
     value: float
@@ -97,18 +93,18 @@ class Result:
 
     @property
     def is_calibration_error(self) -> bool:
-        """Whether calibrated forecasts of unlimited data have the value 0, the smallest value."""
+        """Return whether the metric of a calibrated forecast is 0 for unlimited data."""
         spec = self.spec
         return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
 
     @property
     def format(self) -> RowFormat:
-        """Format of the numbers in the sentence and in the table."""
+        """Return the format of the numbers in the sentence and in the table."""
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
 
     def with_unit(self, text: str) -> str:
-        """Return a number with the units of the metric, unless they are y."""
+        """Return a number with the unit of the metric, unless the unit is y."""
         unit = unit_of(self.spec)
         return text if unit in {"", "y"} else f"{text} {unit}"
 
@@ -125,7 +121,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with decimals near 0 and 100."""
+    """Return a share in percent; shares near 0 or 100 % have more decimals."""
     rest = 100 * (1 - share if 0.985 < share < 1 else abs(share))
     decimals = 0
     if 0 < rest < 1.5:
@@ -165,10 +161,7 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
 
 
 def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
-    """Return the headline from the shares of n targets inside the interval and below the median.
-
-    Bounds have no median. Their nominal coverage is unknown, so the line has no comparison.
-    """
+    """Return the headline from the shares of n targets inside the interval and below the median."""
     if below is None:
         return f"the intervals contain {percent(inside)} of the targets"
     words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
@@ -179,7 +172,7 @@ def headline_words(inside: float, below: float | None, coverage: float, n: float
 
 
 def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> str:
-    """Return one line about the coverage of sets, compared with the claim of their probabilities."""
+    """Return one line about the coverage of sets, compared with their predicted probability."""
     sets = sets_of(forecast, coverage)
     inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
     if forecast.dtype == np.bool_:
@@ -217,7 +210,7 @@ def _half_width(share: float, n: float, confidence: float) -> float:
 
 
 def _half_width_of(variance: float, n: float, confidence: float) -> float:
-    """Return the half width of the range of a share of n hits; 0.5 / n corrects for continuity."""
+    """Return the half width of the range of a binomial share, with continuity correction."""
     return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
 
 
@@ -239,7 +232,7 @@ def _compare_with_null(result: Result) -> str:
         return f"worse than a calibrated model, {ordinary}"
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
-    # Only proper scores are known to depend on the scale.
+    # Some metrics that are not proper do not depend on the scale of the forecasts.
     too_wide = ": the forecasts are too wide" if spec.proper else ""
     return f"better than a calibrated model, {ordinary}{too_wide}"
 

@@ -1,4 +1,4 @@
-"""Metrics and predictions of dask collections, partition by partition; needs the extra ``dask``."""
+"""Metrics and predictions of dask collections, one partition at a time; needs the extra ``dask``."""
 
 from skuq.integrations.dask._accumulate import accumulate
 from skuq.integrations.dask._predict import predict

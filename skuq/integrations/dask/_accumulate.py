@@ -1,4 +1,4 @@
-"""Metrics of a dask collection: one accumulator per partition, merged in a tree."""
+"""Metrics of a dask collection, from one accumulator per partition."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ def accumulate(
     sample_weight: Column | None = None,
     split_every: int = 8,
 ) -> Delayed:
-    """Accumulate the metrics of the rows of a dask collection, partition by partition.
+    """Accumulate the metrics of all rows of a dask collection, one partition at a time.
 
-    The function evaluates forecasts that are distributed over several machines or do not fit into memory. One
-    task reads and accumulates each partition. The accumulators, of about a megabyte or less, are merged in a
-    tree. The result gives metrics, curves and the report of all rows.
+    Use this function to evaluate forecasts that are on several computers or do not fit into memory. Each task
+    reads and accumulates one partition. The accumulators, each of about a megabyte or less, are merged in a
+    tree. The result contains the metrics, the curves and the report of all rows.
 
     Parameters
     ----------
     accumulator : MetricAccumulator
-        Accumulator without rows, with the arguments of the result. It is not changed.
+        Accumulator without rows; the result has the same parameters. It is not changed.
     data : dask DataFrame, dask array of shape (n, p), or list of Delayed
-        Rows in partitions. Each element of a list is a DataFrame or an array of two dimensions.
+        Rows in partitions. Each element of a list is a DataFrame or a two-dimensional array.
     y : str or int
-        Column of the observed targets: a name, or a position in an array.
+        Column of the observed targets: a name, or the number of a column of an array.
     y_pred : pair of columns, mapping of level to column, or callable
-        Forecast of every target. A pair holds the columns of mean and standard deviation of normal forecasts.
-        A mapping holds the column of the quantile of each level. A callable takes a partition and returns its
-        forecasts, such as ``lambda part: predict_dist(model, part[features])``.
+        Forecast of every target. A pair contains the columns of the means and the standard deviations of
+        normal forecasts. A mapping contains the column of the quantiles of each level. A callable gets a
+        partition and returns its forecasts, such as ``lambda part: predict_dist(model, part[features])``.
     sample_weight : str or int, default=None
-        Number of repetitions of each row. Name or position of a column.
+        Number of repetitions of each row. Name or number of a column.
     split_every : int, default=8
-        Number of accumulators per merging task, at least 2.
+        Number of accumulators that one task merges, at least 2.
 
     Returns
     -------
     total : Delayed
-        The accumulator of all rows; call its method ``compute``.
+        The accumulator of all rows. Call its method ``compute``.
 
     See Also
     --------
-    skuq.monitoring.MetricAccumulator : The accumulated metrics and their merging.
+    skuq.monitoring.MetricAccumulator : The accumulated metrics, and how accumulators are merged.
     predict : Columns of forecasts.
 
     Notes
     -----
-    Use partitions of at least 100 000 rows, because each partition adds a few milliseconds. If a worker
+    Partitions should have at least 100 000 rows, because each partition adds a few milliseconds. If a worker
     fails, its partitions are read again.
 
     Examples
@@ -94,7 +94,7 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # Each is one node of the graph. Otherwise every task would copy the model that a callable may hold.
+    # Each is one node of the graph, because each task would otherwise copy the model of a callable.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
@@ -108,21 +108,21 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
         raise TypeError(f"`accumulator` must be a MetricAccumulator, got {type(accumulator).__name__}.")
     if accumulator.n_rows:
         raise ValueError(
-            f"`accumulator` must have no rows, got {accumulator.n_rows} rows, which every partition would "
-            "add again. Pass a new accumulator, and add the rows to the result by `merge`."
+            f"`accumulator` must not have rows, got {accumulator.n_rows} rows, which would count once per "
+            "partition. Pass a new accumulator, and add the rows to the result by `merge`."
         )
 
 
 def _columns_of(y_pred: Any) -> list[Column]:
-    """Return the columns of the forecasts; an empty list for a callable."""
+    """Return the columns of the forecasts, or an empty list for a callable."""
     if callable(y_pred):
         return []
     if isinstance(y_pred, Mapping):
         return list(y_pred.values())
     if isinstance(y_pred, str) or not isinstance(y_pred, Sequence) or len(y_pred) != 2:
         raise TypeError(
-            "`y_pred` must be the columns of mean and standard deviation, a mapping of levels to the columns "
-            f"of their quantiles, or a function of a partition, got {y_pred!r}."
+            "`y_pred` must be the columns of means and standard deviations, a mapping from levels to columns "
+            f"of quantiles, or a function of a partition, got {y_pred!r}."
         )
     return list(y_pred)
 
@@ -157,5 +157,5 @@ def _column(part: Any, name: Column) -> FloatArray:
 
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
-    """Return the sum of accumulators; do not change them, because dask may use them again."""
+    """Return the sum of accumulators; they are not changed, because dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

@@ -1,4 +1,4 @@
-"""Partitions of a dask collection, and checks for dask."""
+"""Partitions of a dask collection, and input checks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def check_dask(caller: str) -> None:
 
 
 def check_one_block_of_columns(n_blocks: int, name: str) -> None:
-    """Raise for an array whose columns are divided into several blocks."""
+    """Raise if the columns of an array are divided into several blocks."""
     if n_blocks != 1:
         raise ValueError(
-            f"`{name}` must hold all columns of a row in one block, got {n_blocks} blocks of columns. Call "
+            f"`{name}` must have all columns of a row in one block, got {n_blocks} blocks of columns. Call "
             f"`{name}.rechunk({{1: -1}})`."
         )
 
@@ -39,7 +39,7 @@ def partitions_of(data: Any) -> list[Delayed]:
     else:
         raise TypeError(
             "`data` must be a dask DataFrame, a dask array or a list of delayed partitions, got "
-            f"{type(data).__name__}. For rows in memory call `accumulator.update`."
+            f"{type(data).__name__}. For rows in memory, call `accumulator.update`."
         )
     if not parts:
         raise ValueError("`data` must have at least one partition, got none.")

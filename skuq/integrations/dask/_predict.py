@@ -15,30 +15,30 @@ from skuq.prediction import predict_dist
 
 
 def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
-    """Predict the rows of a dask collection, as columns of mean and standard deviation or of quantiles.
+    """Predict columns for a dask collection: mean and standard deviation, or quantiles.
 
-    The columns can be stored. `accumulate` takes them together with the targets.
+    You can store the columns, and pass them to `accumulate` together with the targets.
 
     Parameters
     ----------
     estimator : estimator
-        Any fitted estimator that `skuq.prediction.predict_dist` takes. Each task predicts one partition, so
-        the estimator should run in one thread: ``n_jobs=1``.
+        Any fitted estimator that `skuq.prediction.predict_dist` accepts. Each task predicts one partition, so
+        the estimator should use one thread: ``n_jobs=1``.
     X : dask DataFrame or dask array of shape (n, n_features)
-        Features. The blocks of an array must hold all columns of their rows.
+        Features. The blocks of an array must contain all columns of their rows.
     levels : array-like of shape (k,), default=None
-        Levels of quantiles, in [0, 1]. None returns mean and standard deviation.
+        Levels of the quantiles, in [0, 1]. None predicts the mean and the standard deviation.
 
     Returns
     -------
     columns : dask DataFrame or dask array
-        Lazy collection of the same type, index and partitions as X. A DataFrame has the columns "mean" and
-        "std", or the levels as strings such as "0.05". An array of shape (n, 2) or (n, k) has the same
+        Lazy collection with the type, the index and the partitions of X. A DataFrame has the columns "mean"
+        and "std", or the levels as strings, such as "0.05". An array of shape (n, 2) or (n, k) has the same
         columns in this order.
 
     See Also
     --------
-    accumulate : Metrics of forecasts. A function of a partition can return forecasts of any distribution.
+    accumulate : Metrics of forecasts; it also accepts a function that returns distributions.
 
     Examples
     --------
@@ -56,14 +56,14 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
     names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
-    # The model is one node of the graph. Otherwise every task would copy it.
+    # The model is one node of the graph, because each task would otherwise copy it.
     model = delayed(estimator, pure=False, traverse=False)
     if hasattr(X, "map_partitions"):
         meta = pd.DataFrame({name: np.empty(0) for name in names})
         return X.map_partitions(_predicted_frame, model, grid, names, meta=meta)
     if not hasattr(X, "map_blocks"):
         raise TypeError(
-            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. For rows in memory call "
+            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. For rows in memory, call "
             "`predict_dist`."
         )
     check_one_block_of_columns(X.numblocks[1], "X")

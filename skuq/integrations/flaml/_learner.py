@@ -1,4 +1,4 @@
-"""FLAML's learners, wrapped to predict a distribution."""
+"""Learners of FLAML that are wrapped to predict a distribution."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""FLAML's regressors; CatBoost is missing, because FLAML needs a validation set for its number of trees."""
+"""Names of FLAML's regressors, except CatBoost, for which FLAML needs a validation set."""
 
 
 class Learner:
-    """Substitute for a FLAML learner class. It is an instance, so that it can store base and wrapper."""
+    """Replacement for a learner class of FLAML; an instance, because it stores ``base`` and ``wrap``."""
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
         self.base, self.wrap = base, wrap
 
     def search_space(self, data_size: Any, task: Any, **params: Any) -> Any:
-        """Return FLAML's search space of the base, which begins with values that are fast to fit."""
+        """Return FLAML's search space of the base, whose first values are fast to fit."""
         return _class_of(self.base).search_space(data_size=data_size, task=task, **params)
 
     def cost_relative2lgbm(self) -> Any:
-        """Return the cost of the base; the wrapper multiplies the cost of all learners equally."""
+        """Return the cost of the base, because the wrapper multiplies all costs by the same factor."""
         return _class_of(self.base).cost_relative2lgbm()
 
     def size(self, config: dict[str, Any]) -> Any:
@@ -68,13 +68,13 @@ def _blank() -> Any:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError in the block after ``seconds``, in the main thread of a system with SIGALRM."""
+    """Raise TimeoutError if the block takes longer; only in the main thread of a system with SIGALRM."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
         yield
         return
     handler = signal.signal(signal.SIGALRM, _raise_timeout)
-    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would mean no limit
+    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would be no limit
     try:
         yield
     finally:
@@ -88,7 +88,7 @@ def _raise_timeout(number: int, frame: Any) -> None:
 
 @cache
 def _wrapped_class() -> Any:
-    """Return the class of wrapped FLAML learners, defined at the first use of FLAML."""
+    """Return the class of wrapped learners, which is created at the first use of FLAML."""
     from flaml.automl.model import BaseEstimator
 
     class WrappedLearner(BaseEstimator):
@@ -110,8 +110,8 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # FLAML's fit is not used, because it limits the address space of the process. Libraries reserve
-            # more address space than they use memory.
+            # FLAML's fit is not used, because it limits the address space of the process, and libraries
+            # reserve more address space than memory.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:
@@ -123,7 +123,7 @@ def _wrapped_class() -> Any:
             return time.time() - start
 
         def __reduce__(self) -> Any:
-            # Pickle cannot import a class defined in a function.
+            # Pickle cannot import a class that is defined in a function.
             return _blank, (), self.__getstate__()
 
     return WrappedLearner
@@ -132,48 +132,49 @@ def _wrapped_class() -> Any:
 def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Learner:
     """Return a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
 
-    The learner has FLAML's search space, first values that are fast to fit, and relative cost. Its model is
-    wrapped, so that the search optimizes hyperparameters for the distribution instead of point predictions.
+    The learner has the same search space, first values and relative cost as FLAML's learner. Its model is
+    wrapped, so that the search optimizes the distribution instead of the point predictions.
 
     Parameters
     ----------
     base : {"lgbm", "xgboost", "xgb_limitdepth", "rf", "extra_tree", "histgb", "kneighbor", "enet", \
 "lassolars"}
-        FLAML's name of the learner.
+        Name of FLAML's learner.
     wrap : callable, default=UncertaintyRegressor
-        ``wrap(estimator)`` returns a regressor with a distribution. FLAML pickles it: pass a class, a
-        ``functools.partial`` of a class with options, or a function at the top of a module.
+        Function of an estimator that returns a regressor with a predictive distribution. FLAML pickles it, so
+        pass a class, a ``functools.partial`` of a class, or a function of a module.
 
     Returns
     -------
     learner : object
-        Argument of ``add_learner(name, learner)``; ``estimator_list=[name]`` selects it.
+        Argument of ``add_learner(name, learner)``. Pass ``estimator_list=[name]`` to use it.
 
     Raises
     ------
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If ``base`` is not one of these names. CatBoost is not supported: FLAML determines its number of trees
-        by a validation set outside the wrapper, so each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported, because FLAML chooses its number of
+        trees on a validation set outside the wrapper; inside the wrapper, each trial would have 8192 trees.
 
     See Also
     --------
-    metric : Selection by a skuq metric.
+    metric : Metrics of skuq for FLAML.
 
     Notes
     -----
-    A trial costs the fits of the wrapper times FLAML's number of folds.
-    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold cost least.
+    The cost of a trial is the number of fits of the wrapper times the number of FLAML's folds.
+    ``partial(UncertaintyRegressor, effort="low")`` with ``eval_method="holdout"``, which has one fold, is the
+    fastest combination.
 
-    The signal SIGALRM stops a trial that exceeds the time budget. The trial then has the unconditional
-    distribution of y as its forecast. On Windows and outside the main thread, Python does not have this
-    signal, and trials are not stopped. Calls of compiled code are never stopped. FLAML's last fit on all rows
-    does not count toward its budget.
+    If a trial exceeds the time budget, the signal SIGALRM stops it. The forecast of this trial is then the
+    unconditional distribution of y. On Windows and outside the main thread, this signal does not exist and
+    trials are not stopped. Calls of compiled code are never stopped. The time of FLAML's last fit, to all
+    rows, is not part of its budget.
 
     ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
-    ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. The ensemble is
-    fitted after the end of the time budget.
+    ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}`` instead. The
+    ensemble is fitted after the end of the time budget.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     """
     if not callable(wrap):
         raise TypeError(
-            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, with "
+            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, for "
             "options, functools.partial(UncertaintyRegressor, effort='low')."
         )
     if base not in BASES:

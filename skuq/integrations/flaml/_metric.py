@@ -13,11 +13,11 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
-"""Loss of a trial that violates a constraint, times one plus the violation; infinite losses are discarded."""
+"""Loss of a trial that violates a constraint, times (1 + violation); FLAML discards infinite losses."""
 
 
 class Metric:
-    """Callable for FLAML; it is a class, because FLAML pickles it."""
+    """Metric of FLAML; a class, because FLAML pickles it."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
@@ -36,7 +36,7 @@ class Metric:
         groups_val: Any = None,
         groups_train: Any = None,
     ) -> tuple[float, dict[str, float]]:
-        """Return the loss of a learner on validation rows, and all values by name."""
+        """Return the loss of a learner on validation rows, and the values of all metrics by name."""
         dist = predict_dist(estimator, X_val)
         metadata = {} if weight_val is None else {"sample_weight": weight_val}
         values = {
@@ -47,13 +47,15 @@ class Metric:
     def aggregate(
         self, losses: Sequence[float], logged: Sequence[dict[str, float]]
     ) -> tuple[float, dict[str, float]]:
-        """Return the loss over folds, with constraints on the mean values, and these means."""
+        """Return the loss over folds, whose mean values must satisfy the constraints, and the means."""
         means = {name: float(np.mean([values[name] for values in logged])) for name in logged[0]}
         return self._loss(means), means
 
     def _loss(self, values: dict[str, float]) -> float:
         violations = [constraint.violation(values[constraint.name]) for constraint in self.constraints]
-        worst = float(np.max(violations, initial=0.0))  # NaN if a value is NaN: not the best trial
+        worst = float(
+            np.max(violations, initial=0.0)
+        )  # NaN if a value is NaN, so that this trial is not the best
         first = self.scorers[0]
         loss = values[first.metric_name]
         if worst != 0.0:
@@ -66,53 +68,54 @@ def metric(
 ) -> Metric:
     """Return a metric for FLAML's ``AutoML.fit(metric=...)`` from skuq metrics.
 
-    FLAML calls its metric with the learner and the validation rows of a trial. Scorers of skuq have a
-    different signature and raise an error in FLAML. With the name of an unknown metric, every trial of FLAML
-    fails without an error message.
+    FLAML calls a metric with the learner and the validation rows of a trial. Scorers of skuq have a different
+    signature, so they raise an error in FLAML. If FLAML gets the name of an unknown metric, all trials fail
+    without an error message.
 
     Parameters
     ----------
     loss : str or scorer, default="crps"
-        Metric to minimize: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options. Metrics
-        for which larger is better are negated. Width and coverage have no direction. To minimize the width,
-        pass ``make_scorer("mpiw", greater_is_better=False)`` and a constraint on the coverage.
+        Metric that is minimized: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options.
+        Metrics for which larger is better are negated. Width and coverage have no direction: to minimize the
+        width, pass ``make_scorer("mpiw", greater_is_better=False)`` and a constraint on the coverage.
     *also_logged : str or scorer
-        Further metrics, which are logged with their own sign and name.
+        More metrics, which are logged under their own names, without a change of sign.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on metrics by abbreviation, in the metric's own units: ``{"picp": (">=", 0.88)}``. These
-        metrics are logged, too.
+        Constraints on metrics, by abbreviation and in the units of the metric: ``{"picp": (">=", 0.88)}``.
+        These metrics are also logged.
 
     Returns
     -------
     metric : callable
-        Argument ``metric=`` of FLAML. It can be pickled. Each trial predicts its distribution once for all
+        Argument ``metric`` of FLAML, which can be pickled. Each trial predicts the distribution once for all
         metrics.
 
     Raises
     ------
     TypeError
-        If a metric is neither a name nor a skuq scorer, or takes no distributions.
-    ValueError
-        If a metric is unknown, the loss has no direction, two metrics have the same name, or a constraint is
-        not a pair of an operator, "<=" or ">=", and a number.
+        If a metric is neither a name nor a scorer of skuq, or is not a metric of distributions.
+        ValueError
+            If a metric is unknown, if the loss has no direction, if two metrics have the same name, or if a
+            constraint is not a pair of an operator ("<=" or ">=") and a number.
 
     See Also
     --------
-    learner : FLAML's learners with a predictive distribution, which the metric needs.
-    skuq.model_selection.refit_best : Choice under constraints in scikit-learn's searches.
+    learner : Learners of FLAML with a predictive distribution, which this metric needs.
+    skuq.model_selection.refit_best : Selection under constraints in scikit-learn's searches.
 
     Notes
     -----
-    Prefer the CRPS as a loss. FLAML's search compares losses by ratios. Ratios are not meaningful for losses
+    Prefer the CRPS as the loss. FLAML compares losses by their ratios, which are not meaningful for losses
     that may be negative, such as the negative log-likelihood.
 
-    A trial that violates a constraint has a loss of at least 1e100 and ranks after all trials without
+    A trial that violates a constraint has a loss of at least 1e100, so it is worse than each trial without a
     violation. If all trials violate a constraint, the trial with the smallest relative violation is the best,
     as in `skuq.model_selection.refit_best`. FLAML's own ``metric_constraints`` ignore logged values in
     version 2.7.
 
-    In cross-validation FLAML averages the losses of folds, so a violation in one small fold excludes the
-    trial. ``fit(metric=m, cv_score_agg_func=m.aggregate)`` constrains the means over the folds.
+    In cross-validation, FLAML averages the losses of the folds, so a violation in one small fold excludes the
+    trial. With ``fit(metric=m, cv_score_agg_func=m.aggregate)``, the constraints apply to the means over the
+    folds.
 
     Examples
     --------
@@ -125,8 +128,8 @@ def metric(
     >>> round(loss, 2), round(logged["picp"], 2)
     (30.47, 0.9)
 
-    ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)`` uses it; see `learner`. The
-    narrowest intervals with sufficient coverage:
+    Pass it to FLAML by ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)``; see
+    `learner`. The next metric finds the narrowest intervals with sufficient coverage:
 
     >>> from skuq.metrics import make_scorer
     >>> width = make_scorer("mpiw", greater_is_better=False)
@@ -140,12 +143,12 @@ def metric(
     spec = find_spec(loss) if isinstance(loss, str) else None
     if spec is not None and spec.direction is None:
         raise ValueError(
-            f"`loss` must be a metric with a direction, got {loss!r}. Make it a constraint by "
-            f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=...) with True or False."
+            f"`loss` must be a metric with a direction, got {loss!r}. Use it in `subject_to`, or pass "
+            f"make_scorer({loss!r}, greater_is_better=...) with True or False."
         )
     names = [scorer.metric_name for scorer in scorers]
     if len(set(names)) < len(names):
-        raise ValueError(f"`also_logged` must have metrics of different names, got {', '.join(names)}.")
+        raise ValueError(f"`also_logged` must have metrics with different names, got {', '.join(names)}.")
     missing = {constraint.name for constraint in constraints} - set(names)
     scorers += [as_scorer(name, "subject_to", DistributionScorer) for name in sorted(missing)]
     return Metric(scorers, constraints)

@@ -1,4 +1,4 @@
-"""Numbers and figures of a report in the active MLflow run."""
+"""Numbers and figures of a report, logged in the active MLflow run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     report : UncertaintyReport
         Result of `skuq.evaluation.uncertainty_report`.
     figures : dict of str to display or matplotlib Figure, default=None
-        Figures by name, logged as ``<name>.png``. A display is logged as its figure.
+        Figures by name, which are logged as ``<name>.png``. The figure of a display is logged.
 
     Raises
     ------
@@ -31,15 +31,15 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
     See Also
     --------
-    skuq.evaluation.uncertainty_report : The report.
+    skuq.evaluation.uncertainty_report : Function that returns the report.
 
     Notes
     -----
-    Each metric is logged under its abbreviation, such as ``"crps"``, and the bounds of its interval as
-    ``"crps_low"`` and ``"crps_high"``. With several models the names are ``"<model>/crps"``. NaN values, such
-    as intervals that were not computed, are skipped. The artifact ``uncertainty_report.txt`` contains the
-    whole report, and the artifact ``uncertainty_report.csv`` contains the table. MLflow starts a run if none
-    is active.
+    Each metric is logged under its abbreviation, such as ``"crps"``, and the bounds of its interval are
+    logged as ``"crps_low"`` and ``"crps_high"``. If there are several models, the names are
+    ``"<model>/crps"``. NaN values are not logged, for example if intervals were not computed. The artifact
+    ``uncertainty_report.txt`` contains the whole report, and ``uncertainty_report.csv`` contains the table.
+    If no run is active, MLflow starts one.
 
     Examples
     --------
@@ -55,8 +55,8 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
     if not isinstance(report, UncertaintyReport):
         raise TypeError(
-            f"`report` must be the result of uncertainty_report, got {type(report).__name__}. Select metrics "
-            "by `uncertainty_report(metrics=...)`, because a selection of rows is a plain DataFrame."
+            f"`report` must be the result of uncertainty_report, got {type(report).__name__}. A selection of "
+            "its rows is a plain DataFrame; to select metrics, use `uncertainty_report(metrics=...)`."
         )
     mlflow.log_metrics(_numbers(report))
     mlflow.log_text(report.to_text(), f"{_FILE}.txt")
@@ -66,7 +66,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
 
 def _numbers(report: UncertaintyReport) -> dict[str, float]:
-    """Return values and interval bounds by the names of the metrics and, if named, of the models."""
+    """Return the values and interval bounds by metric and, if models have names, by model."""
     numbers: dict[str, Any] = {}
     for key, row in report.iterrows():
         name = "/".join(reversed(key)) if isinstance(key, tuple) else str(key)

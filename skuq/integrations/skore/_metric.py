@@ -9,35 +9,35 @@ from skuq.metrics._internal import MetricScorer
 
 
 class Metric:
-    """Scorer that skore does not recognize as a scikit-learn scorer."""
+    """Scorer that skore does not treat as a scikit-learn scorer."""
 
     def __init__(self, scorer: MetricScorer) -> None:
         self.scorer = scorer
         self.__name__ = scorer.__name__
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Return the score of a fitted estimator."""
         return float(self.scorer(estimator, X, y))
 
 
 def metric(scorer: Any) -> Metric:
-    """Return a metric for skore's ``report.metrics.add`` from a skuq metric.
+    """Return a metric for skore's ``report.metrics.add``, given a metric of skuq.
 
-    skore calls the function of a scikit-learn scorer with the output of ``predict``. Metrics of skuq need
-    distributions, so the table would contain NaN for a scorer of skuq. If skore gets a function that is not a
-    scorer, it calls the function with the estimator. The returned metric is such a function.
+    If skore gets a scikit-learn scorer, it calls the metric function of the scorer with the result of
+    ``predict``. Metrics of skuq need distributions, so the report would contain NaN for a scorer of skuq. If
+    skore gets a function that is not a scorer, it calls the function with the estimator. This function
+    returns such a function.
 
     Parameters
     ----------
     scorer : str or scorer
-        A metric by abbreviation or scorer name, or a scorer of `skuq.metrics.make_scorer` with options.
+        Abbreviation or scorer name of a metric, or a scorer of `skuq.metrics.make_scorer` with options.
 
     Returns
     -------
     metric : callable
-        ``metric(estimator, X, y)`` returns the scorer's value; higher is better. The metric has the scorer's
-        name. Pass it to ``report.metrics.add`` of an ``EstimatorReport``, a ``CrossValidationReport`` or a
-        ``ComparisonReport``.
+        ``metric(estimator, X, y)`` returns the value of the scorer; the larger the better. Its name is the
+        name of the scorer. Pass it to ``report.metrics.add`` of an ``EstimatorReport``, a
+        ``CrossValidationReport`` or a ``ComparisonReport``.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def metric(scorer: Any) -> Metric:
 
     See Also
     --------
-    skuq.evaluation.uncertainty_report : A table of all metrics of a forecast, with intervals.
+    skuq.evaluation.uncertainty_report : Table of all metrics of a forecast, with intervals.
 
     Examples
     --------
@@ -60,6 +60,6 @@ def metric(scorer: Any) -> Metric:
     >>> crps.__name__, round(crps(BayesianRidge().fit(X, y), X, y), 2)
     ('neg_crps', -30.47)
 
-    ``report.metrics.add(crps)`` adds it to ``report.metrics.summarize().frame()``.
+    ``report.metrics.add(crps)`` adds the metric to ``report.metrics.summarize().frame()``.
     """
     return Metric(as_scorer(scorer, "scorer", MetricScorer))

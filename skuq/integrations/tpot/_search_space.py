@@ -1,4 +1,4 @@
-"""TPOT's regressors, wrapped to predict a distribution."""
+"""Regressors of TPOT that are wrapped to predict a distribution."""
 
 from __future__ import annotations
 
@@ -18,35 +18,34 @@ def search_space(
     options: Mapping[str, Any] | None = None,
     random_state: int | None = None,
 ) -> Any:
-    """Return a search space for TPOT: a scaler, then a regressor inside an `UncertaintyRegressor`.
+    """Return a search space for TPOT: a scaler, followed by a regressor in an `UncertaintyRegressor`.
 
-    TPOT takes skuq scorers without changes. Pass ``search_space=search_space()``,
-    ``scorers=[get_scorer("neg_crps")]``, ``scorers_weights=[1]`` and ``classification=False`` to
-    ``TPOTEstimator``. The scorers require pipelines that predict a distribution, which TPOT's own search
-    spaces do not contain.
+    Pass ``search_space=search_space()``, ``scorers=[get_scorer("neg_crps")]``, ``scorers_weights=[1]`` and
+    ``classification=False`` to ``TPOTEstimator``. TPOT accepts the scorers of skuq without changes. The
+    scorers need pipelines that predict a distribution, which TPOT's own search spaces do not contain.
 
     Parameters
     ----------
     regressors : sequence of str, default=("ExtraTreesRegressor", "KNeighborsRegressor", "LGBMRegressor", \
 "RidgeCV")
-        TPOT's names of regressors. TPOT's search spaces of these regressors are used.
+        TPOT's names of regressors. TPOT's search spaces are used for these regressors.
     options : dict, default=None
-        Parameters of `UncertaintyRegressor`: a value, or a list of at least two values to search. None
-        searches the methods "residual" and "bootstrap", at low effort.
+        Parameters of `UncertaintyRegressor`. A list of at least two values is searched. None searches the
+        methods "residual" and "bootstrap", with low effort.
     random_state : int or None, default=None
-        Seed of all regressors. Pass an int for reproducible output across calls.
+        Seed of all regressors. An integer makes results reproducible.
 
     Returns
     -------
     search_space : tpot.search_spaces.pipelines.SequentialPipeline
-        Argument ``search_space=`` of TPOT, or a step of a larger search space.
+        Argument ``search_space`` of TPOT, or a step of a larger search space.
 
     Raises
     ------
     ImportError
         If TPOT is not installed.
     ValueError
-        If one of the names is not a TPOT regressor.
+        If a name is not a name of a TPOT regressor.
 
     See Also
     --------
@@ -54,10 +53,10 @@ def search_space(
 
     Notes
     -----
-    TPOT starts dask processes even with ``n_jobs=1``, so a script needs the line
-    ``if __name__ == "__main__":``, unless ``processes=False`` is passed. TPOT 1.1 imports ``pkg_resources``,
-    which setuptools contains up to version 80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails
-    in TPOT's own search space, whose mixing parameters begin at 0.
+    TPOT starts dask processes even with ``n_jobs=1``. A script therefore needs the line
+    ``if __name__ == "__main__":``, unless you pass ``processes=False``. TPOT 1.1 imports ``pkg_resources``,
+    which setuptools contains up to version 80: use ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"``
+    raises an error in TPOT's own search space, whose mixing parameters start at 0.
 
     Examples
     --------

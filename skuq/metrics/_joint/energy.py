@@ -68,8 +68,8 @@ def energy_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        "nrg" scores the points of the forecast as they are; use it for `CopulaJoint` and `NormalJoint`, whose
-        points are evenly spaced levels. "fair" is an unbiased score of the distribution that the members of
+        "nrg" scores the distribution of the points; use it for `CopulaJoint` and `NormalJoint`, whose points
+        are evenly spaced levels. "fair" is an unbiased score of the distribution that the members of
         an `EmpiricalJoint` were drawn from. It can be negative and requires at least two members.
     scale : "std", array-like of shape (d,) or None, default=None
         Divisor of each target. Distances depend on the units, so that a target in small units dominates the
@@ -124,7 +124,7 @@ def energy_rows(
 ) -> FloatArray:
     """Return the energy score of each row, shape (n,)."""
     if dist.shape[1] == 1 and chain is None:
-        return crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0]
+        return np.asarray(crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0])
     targets = transform(y, chain, scale)
     if isinstance(dist, EmpiricalJoint) and dist.members.ndim == 2 and dist.weights is not None:
         return _shared_rows(targets, transform(dist.members, chain, scale), dist.weights, estimator)

@@ -74,8 +74,8 @@ def variogram_score_loss(
     p : float, default=0.5
         Order of the variogram, positive. Small orders are robust to large differences.
     estimator : {"nrg", "fair"}, default="nrg"
-        "nrg" scores the points of the forecast as they are; "fair" is unbiased for members that are random
-        draws, see `energy_score_loss`.
+        "nrg" scores the distribution of the points; "fair" is unbiased for members that are random draws, see
+        `energy_score_loss`.
     pair_weight : array-like of shape (d, d), default=None
         Non-negative weight of each pair of targets; None gives ones.
     scale : "std", array-like of shape (d,) or None, default=None

@@ -25,13 +25,10 @@ def check_range(values: object, name: str) -> Range | None:
 def area(
     x: FloatArray, y: FloatArray, *, step: bool, rule: str, x_range: Range | None, y_range: Range | None
 ) -> float:
-    """Return the area under the part of the curve in the ranges.
-
-    `x` rises and `y` falls. Between corners, the curve is horizontal if `step` is true, otherwise straight.
-    """
+    """Return the area under the part of the curve in the ranges."""
     if rule == "uq360":
         if x_range is None and y_range is None and x.size < 2:
-            return 0.0  # as in UQ360
+            return 0.0  # UQ360 returns 0 too.
         return _snapped_trapezoid(x, y, x_range, y_range)
     if x_range is None and y_range is None:
         return _whole_area(x, y, step=step, rule=rule)
@@ -39,7 +36,7 @@ def area(
     if y_range is None:
         low, high = x_range if x_range is not None else (0.0, np.inf)
     elif not reaches(y_range[1], y[-1], total=y[0]):
-        return np.inf  # the whole curve lies above this y
+        return np.inf  # The whole curve lies above this y.
     else:
         low, high = _crossing(x, y, y_range[1], closed=False), _crossing(x, y, y_range[0], closed=True)
     return _area_up_to(x, y, high) - _area_up_to(x, y, low) if high > low else 0.0
@@ -49,7 +46,7 @@ def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float
     if y[-1] > 0:
         return np.inf
     total = 0.0
-    for start in range(0, x.size - 1, BLOCK):  # blocks stay in the processor's cache
+    for start in range(0, x.size - 1, BLOCK):  # A block of corners fits into the processor's cache.
         height = y[start : start + BLOCK + 1]
         width = np.diff(x[start : start + BLOCK + 1])
         if rule == "rectangle":
@@ -62,7 +59,7 @@ def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float
 
 
 def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the polygon whose area the rule computes; a jump has two corners of equal x."""
+    """Return the corners of the curve that the rule integrates; a jump has two corners of equal x."""
     if rule == "trapezoid" or (rule == "exact" and not step):
         return x, y
     if rule == "exact":
@@ -71,11 +68,7 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
 
 
 def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
-    """Return the first x with y not above the level, or, if `closed`, the last x with y not below it.
-
-    If y equals the level over a range of x, the two results are the ends of the range. The comparison
-    therefore has a tolerance for rounding errors.
-    """
+    """Return the first x at which y is at most the level, or, if `closed`, the last x with y at the level."""
     position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:
         return float(x[0])

@@ -24,7 +24,7 @@ ZERO_BANDS = ("keep", "min")
 
 
 class Bands(NamedTuple):
-    """Errors and bands of the rows with positive weight; symmetric bands are the same array twice."""
+    """Errors and bands of the rows with positive weight; both bands are one array if they are symmetric."""
 
     error: FloatArray
     lower: FloatArray

@@ -14,21 +14,21 @@ from skuq._validation import check_option
 from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 
 TIE = 1e-9
-"""Relative difference below which widths are equal, for bands that differ by a common factor only."""
+"""Widths with a smaller relative difference count as equal, because rounding may cause it."""
 
 NO_MODEL = -1
 
 
 @dataclass(frozen=True, eq=False)
 class CharacteristicsComparison:
-    """Comparison of models by their curves; made by `compare_characteristics_curves`.
+    """Comparison of models by their curves; returned by `compare_characteristics_curves`.
 
     Parameters
     ----------
     models : DataFrame
         One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
-        model is the narrowest. If several models are equally narrow up to rounding, the miss rate counts for
-        the first of these models. Miss rates that no model reaches are not counted for any model.
+        bands of the model are the narrowest. If several models are equally narrow up to rounding, the miss
+        rate counts for the first of these models. A miss rate that no model reaches counts for no model.
         "dominated_by": the models that dominate this model, separated by commas.
     front : DataFrame
         The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
@@ -124,10 +124,7 @@ def compare_characteristics_curves(
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
-    """Return all miss rates at which a curve has a step, and the ends 1 and 0, in falling order.
-
-    Every width is constant between two of these miss rates. Rates that differ only by rounding occur once.
-    """
+    """Return the miss rates at which a curve has a step, and the ends 1 and 0, in decreasing order."""
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
 
@@ -137,14 +134,14 @@ def _lengths(levels: FloatArray) -> FloatArray:
 
 
 def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:
-    """Return the least width at each midpoint between miss rates, infinite if the curve does not reach it."""
+    """Return the smallest width between neighboring miss rates, or inf if the curve does not reach them."""
     middle = (levels[1:] + levels[:-1]) / 2
     position = np.searchsorted(-curve.miss_rate, -middle)
     return np.append(getattr(curve, x_axis), np.inf)[position]
 
 
 def _narrowest(width: FloatArray) -> IntArray:
-    """Return the first model with the least width on each interval, or `NO_MODEL` if no width is finite."""
+    """Return the first model with the smallest width on each interval, or `NO_MODEL` if all are infinite."""
     least = width.min(axis=0)
     first = np.argmax(width <= least * (1 + TIE), axis=0)
     return np.where(least < np.inf, first, NO_MODEL)

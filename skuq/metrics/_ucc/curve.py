@@ -67,7 +67,7 @@ class CostOptimum:
     Parameters
     ----------
     point : OperatingPoint
-        Operating point of least cost; ``point.parameter`` is its k*.
+        Operating point of least cost; ``point.parameter`` is the scale k* of the paper.
     cost : float
         Cost of the point.
     original_cost : float
@@ -89,12 +89,11 @@ class CostOptimum:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UncertaintyCharacteristicsCurve:
-    """Width and misses of the bands at every scale; made by `uncertainty_characteristics_curve`.
+    """Width and misses of the bands at every scale; returned by `uncertainty_characteristics_curve`.
 
     The arrays of shape (m,) contain the corners of the curve in the order of increasing bands. At the first
-    corner, the bands have no width. At each other corner, one or more targets reach the edge of their bands;
-    with ``vary="scale"``, there is at most one corner per row. Between two corners, the miss rate has its
-    value at the first corner, and the other coordinates are linear.
+    corner, the bands have width 0. At every later corner, the bands of one or more rows become wide enough to
+    cover their targets. Between two corners, the miss rate is constant, and the other coordinates are linear.
 
     Parameters
     ----------
@@ -155,7 +154,8 @@ class UncertaintyCharacteristicsCurve:
             raise ValueError(f"`parameter` must be non-negative for vary='scale', got {value:g}.")
         # The miss rate is constant between corners; the other coordinates are linear.
         position = max(int(np.searchsorted(self.parameter, value, side="right")) - 1, 0)
-        beyond = max(value - float(self.parameter[-1]), 0.0)  # np.interp is constant after the last corner
+        # np.interp would be constant beyond the last corner.
+        beyond = max(value - float(self.parameter[-1]), 0.0)
         bandwidth, excess, deficit = (
             float(np.interp(value, self.parameter, column))
             for column in (self.bandwidth, self.excess, self.deficit)
@@ -174,8 +174,8 @@ class UncertaintyCharacteristicsCurve:
         Parameters
         ----------
         miss_rate : float
-            Largest acceptable miss rate, in [0, 1]. The limit holds on the rows of the curve. For a guarantee
-            on new rows, calibrate on rows that the model was not trained on.
+            Largest acceptable miss rate, in [0, 1]. The limit holds for the rows of the curve. To limit the
+            miss rate of new rows, compute the curve on rows that the model was not trained on.
 
         Returns
         -------
@@ -188,8 +188,8 @@ class UncertaintyCharacteristicsCurve:
         position = count_above(self.miss_rate, limit)
         if position == len(self):
             raise ValueError(
-                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because no factor "
-                "widens bands of width 0. Use vary='bias' or zero_band='min'."
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because bands of width "
+                "0 have width 0 at any factor. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 
@@ -201,8 +201,8 @@ class UncertaintyCharacteristicsCurve:
         Parameters
         ----------
         cost : float or pair of float, default=0.5
-            The weight c of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`, in [0, 1]; or two non-negative
-            costs of a unit of x and of y.
+            A number is the weight c in [0, 1] of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`. A pair
+            contains the non-negative costs of one unit of x and of one unit of y.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
@@ -216,16 +216,17 @@ class UncertaintyCharacteristicsCurve:
 
         Notes
         -----
-        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha),
-        2 (1 + alpha) / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled
-        by k. Remark 3 of Navratil et al. (2023) names the miss rate and another c, for which this equality
-        does not hold.
+        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha), 2 (1 + alpha)
+        / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled by k. Remark 3 of
+        Navratil et al. (2023) states the equality for the miss rate and another c, but there it does not
+        hold.
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
-        # The cost is linear between corners and the miss rate steps down at corners, so a corner is cheapest.
+        # Between corners, the cost is linear, and at a corner the miss rate decreases. The minimum is at a
+        # corner.
         costs = x_cost * getattr(self, x_axis) + y_cost * getattr(self, y_axis)
-        # The first of the costs that equal the minimum up to rounding has the narrowest bands.
+        # Several costs may equal the minimum up to rounding. The first of them has the narrowest bands.
         position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
         original = self.at(1.0 if self.vary == "scale" else 0.0)
         return CostOptimum(
@@ -254,24 +255,24 @@ class UncertaintyCharacteristicsCurve:
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Ordinate, a cost of misses.
         x_range, y_range : pair of float, default=None
-            Closed range of x or of y, which selects a part of the curve; pass at most one of the two. The
-            area lies between this part and the x axis. The curve is cut exactly at the limits.
+            Closed range of x or of y for a partial area; pass at most one of the two. The result is the area
+            between this part of the curve and the x axis. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-            "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, with the value at the
-            right end. "trapezoid" uses straight lines between the corners. "uq360" is the rule of the package
-            UQ360: it uses straight lines from the first critical point on, and moves the limits to the
-            nearest critical points.
+            "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, which uses the value at
+            the right end of each step. "trapezoid" uses straight lines between the corners. "uq360" is the
+            rule of the package UQ360: it uses straight lines from the first critical point on, and moves the
+            limits to the nearest critical points.
         normalize : "std", float or None, default=None
-            Unit of all axes except the miss rate: standard deviation of the targets, or a number. Ranges have
-            the same unit. None and constant targets keep the units of y.
+            Unit of all axes except the miss rate, and of the ranges. "std" is the standard deviation of the
+            targets. None means the units of y. If all targets are equal, "std" means the units of y too.
         per_range : bool, default=False
             Whether to divide a partial area by the length of the range.
 
         Returns
         -------
         area : float
-            The smaller the better, minimum is zero. Infinite if no factor covers some of the targets, or if
-            the area overflows.
+            The smaller the better, minimum is zero. Infinite if some targets are not covered at any factor,
+            or if the area overflows.
         """
         ranges = check_part(x_axis=x_axis, y_axis=y_axis, x_range=x_range, y_range=y_range, rule=rule)
         limits = ranges[0] or ranges[1]
@@ -282,10 +283,10 @@ class UncertaintyCharacteristicsCurve:
         if rule == "uq360":
             if limits is None and self.miss_rate[-1] > 0:
                 return float(np.inf)
-            # The first corner of UQ360 is the smallest critical value, which lowers the miss rate.
+            # The curve of UQ360 begins at the smallest critical value, where the miss rate first decreases.
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
-        y_unit = unit_of(columns[1])  # the product of two axes in units of y may overflow
+        y_unit = unit_of(columns[1])  # The product of two axes in units of y may overflow.
         if ranges[1]:
             ranges = None, (ranges[1][0] / y_unit, ranges[1][1] / y_unit)
         part = {"x_range": ranges[0], "y_range": ranges[1]}
@@ -314,12 +315,12 @@ def uncertainty_characteristics_curve(
     side: str = "nearest",
     zero_band: str = "keep",
 ) -> UncertaintyCharacteristicsCurve:
-    r"""Return the uncertainty characteristics curve (UCC), the trade-off between width and misses.
+    r"""Return the uncertainty characteristics curve (UCC), the trade-off between width and miss rate.
 
-    The bands are multiplied by k from 0 until every target is inside. The curve records mean bandwidth, miss
-    rate, excess and deficit. A lower curve is better. If two curves cross, the better model depends on the
-    acceptable miss rate. A common factor of all bands does not change the curve, so the curve does not depend
-    on calibration.
+    All bands are multiplied by a factor k that increases from 0 until the bands cover every target. The curve
+    contains the mean bandwidth, miss rate, excess and deficit at each k. A lower curve is better. If two
+    curves cross, the better model depends on the acceptable miss rate. A common factor of all bands does not
+    change the curve, so the curve does not depend on calibration.
 
     Parameters
     ----------
@@ -330,10 +331,10 @@ def uncertainty_characteristics_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     bands : {"std", "constant"} or float, default="std"
-        Bands of a distribution. "std" is one standard deviation to either side of the mean. "constant" is the
-        same band for every row, the null reference of the paper. A number is the coverage of the central
-        interval; its bands start from the median and may be asymmetric. For bounds, leave `bands` out or pass
-        "constant".
+        Bands of a distribution. "std" is one standard deviation on each side of the mean. "constant" is the
+        same band for every row, which is the reference of the paper. A number is the coverage of the central
+        interval. Its bands extend from the median to the bounds and may be asymmetric. If `y_pred` holds
+        bounds, leave `bands` out or pass "constant".
     point : array-like of shape (n,), default=None
         Point predictions inside the bounds, from which the bands start. None means the mean, the median, or
         the middle of the bounds.
@@ -344,8 +345,9 @@ def uncertainty_characteristics_curve(
         Whether the excess is measured to the nearer bound (eq. 6), or to the bound on the side of the target
         (as in the package UQ360). The two distances differ only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
-        With "keep", rows with a band of 0 are missed at every factor, unless the target equals the
-        prediction. "min" replaces these bands by the smallest positive band of their side (UQ360).
+        Treatment of bands of width 0. "keep" leaves them unchanged, so these rows are missed at every factor,
+        unless the target equals the prediction. "min" replaces them by the smallest positive band on the same
+        side, as in UQ360.
 
     Returns
     -------
@@ -367,8 +369,8 @@ def uncertainty_characteristics_curve(
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
         \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
-    for symmetric bands. The cost is one sort, O(n log n). If several rows have the same scale, the last of
-    these rows is used (lemma 1).
+    for symmetric bands. The cost is one sort, O(n log n). If several rows have the same scale, the
+    coordinates are computed at the last of these rows (lemma 1).
 
     References
     ----------
@@ -400,7 +402,7 @@ def uncertainty_characteristics_curve(
 
 
 def _check_axes(x_axis: str, y_axis: str) -> None:
-    """Raise unless one axis rises and the other falls along the curve."""
+    """Raise an error for an unknown axis."""
     check_option(x_axis, "x_axis", WIDTH_AXES)
     check_option(y_axis, "y_axis", MISS_AXES)
 

@@ -1,7 +1,7 @@
 """Kernels of the uncertainty characteristics curve: all four coordinates from sorted critical values.
 
-Every coordinate except the miss rate is a sum of hinges a (t - t_i)_+ in the parameter t. Sorting the t_i and
-two running sums give all points in O(n log n) time, compared with O(n^2) by definition.
+Every coordinate except the miss rate is a sum of hinge functions a (t - t_i)_+ of the parameter t. If the t_i
+are sorted, two running sums give all points of the curve in O(n log n) time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from skuq._typing import FloatArray, IntArray
 SIDES = ("nearest", "active")
 
 BLOCK = 2**13
-"""Number of rows per block, small enough that BLAS starts no threads for a dot product."""
+"""Number of rows per block, for which BLAS computes a dot product in one thread."""
 
 
 class Path(NamedTuple):
-    """Corners of the curve; between corners the miss rate is constant and other coordinates are linear."""
+    """Corners of the curve, between which the miss rate is constant and other coordinates are linear."""
 
     parameter: FloatArray
     bandwidth: FloatArray
@@ -32,9 +32,9 @@ class Path(NamedTuple):
 
 
 def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
-    """Return the scale at which the active band reaches the target (eq. 8); 0 / 0 is 0, other x / 0 inf."""
+    """Return the scale at which the active band reaches the target (eq. 8), with 0 / 0 = 0."""
     band = _active(error, lower_band, upper_band)
-    with np.errstate(over="ignore"):  # a scale that overflows is infinite, as for a band of 0
+    with np.errstate(over="ignore"):  # A scale that overflows becomes infinite, as for a band of 0.
         if band.min() > 0:
             scale = np.abs(error)
             scale /= band
@@ -47,11 +47,7 @@ def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: Float
 def scale_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by multiplying all bands by k >= 0.
-
-    The cost is one sort of the critical scales. Asymmetric bands with ``side="nearest"`` need a second sort,
-    because the other bound is nearer to the target from the scale 2 |e| / (z_active - z_other) on.
-    """
+    """Return the curve of all bands multiplied by k, for k >= 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
@@ -79,18 +75,12 @@ def _trace(
     band: float,
     errors: tuple[float, float],
 ) -> Path:
-    """Return the curve at 0 and at the sorted scales, including ties, from running sums.
-
-    A and D are the sums of active bands and of errors over the rows with a critical scale of at most k. A'
-    and D' are the sums over the other rows. The excess is k A - D, and the deficit is D' - k A'. `errors` are
-    the mean errors of the rows with a finite and with an infinite critical scale. Blocks of rows stay in the
-    processor's cache.
-    """
+    """Return the curve at 0 and at the sorted scales, including ties, from running sums."""
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
-    # At k = 0 every row is missed by its whole error.
+    # At k = 0, every row is missed, and the distance is its error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
-    sums = np.zeros(3)  # error, active band and weight of the previous blocks
+    sums = np.zeros(3)  # Sums of error, active band and weight over the previous blocks.
     for start in range(0, m, BLOCK):
         rows = order[start : start + BLOCK]
         here = slice(start + 1, start + 1 + rows.size)
@@ -100,7 +90,7 @@ def _trace(
         # The error of a row is k_i z_i, because its band reaches the target at k_i (eq. 8).
         error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
         if share is None:
-            # A count divided by n has one rounding error, a sum of i terms 1 / n has i.
+            # A count divided by n is more precise than a running sum of 1 / n.
             miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
         else:
             np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
@@ -120,10 +110,7 @@ def _trace(
 
 
 def _without_ties(path: Path) -> Path:
-    """Return one corner per scale, the last of tied scales, at which all tied rows are inside (lemma 1).
-
-    Ties are equal up to rounding. Otherwise the trapezoid rule would depend on the units of y.
-    """
+    """Return one corner per distinct scale, the last of several equal scales (lemma 1)."""
     t = path.parameter
     last = last_of_ties(t, t[1:])
     if last.all():
@@ -135,24 +122,21 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by adding b to all bands; a negative sum becomes 0.
-
-    The curve begins at the bias at which the widest band vanishes. Its corners are the critical biases
-    |e| - z, and every -z, at which the slopes change.
-    """
+    """Return the curve of all bands plus b, in which negative sums are replaced by 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
     mean_error = _mean(critical, share)
-    critical -= active  # in place: |e| - z, at which the band reaches the target
+    critical -= active  # This is |e| - z, the bias at which the band reaches the target, computed in place.
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
     t = t[last_of_ties(t, max(-first, float(t[-1])))]
-    del ends  # frees an array as long as the rows
-    # The excess of a covered target is (b + z) - |e|, a hinge at the critical bias.
+    del ends  # This frees the memory of an array of n numbers.
+    # The excess of a covered target is (b + z) - |e|, a hinge function with its kink at the critical bias.
     excess = hinge_sum(t, critical, share)
-    deficit = hinge_sum(t, -active, share)  # mean active band, from which the deficit follows below
+    # This is the mean active band; the deficit is computed from it below.
+    deficit = hinge_sum(t, -active, share)
     if lower is upper:
         bandwidth = deficit.copy()
     else:
@@ -160,10 +144,10 @@ def bias_path(
     # In every row |e| - band = deficit - excess, because one of the two is 0.
     np.subtract(excess, deficit, out=deficit)
     deficit += mean_error
-    # From its turn (see `_turns`) until its inactive band begins to grow, a row has the excess |e|.
+    # The excess of a row is |e| from its turn (see `_turns`) until its inactive band is wider than 0.
     if turns.size:
         excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
-    critical[error == 0] = first  # a band of any size covers a target at the prediction
+    critical[error == 0] = first  # A band of any width covers a target that equals the prediction.
     miss_rate = 1.0 - _covered(t, critical, share)
     np.maximum(excess, 0.0, out=excess)
     np.maximum(deficit, 0.0, out=deficit)
@@ -177,11 +161,7 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 def _turns(
     error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the turns, the inactive bands and the weight shares of the rows that have a turn.
-
-    From the turn 2 |e| - z on, the inactive bound is nearer to the target than the active bound. The excess
-    is then |e| until the inactive band begins to grow.
-    """
+    """Return the biases at which the inactive bound becomes the nearer bound, and the bands of these rows."""
     if lower is upper:
         return _NO_TURNS
     other = np.where(error >= 0, lower, upper)
@@ -191,10 +171,7 @@ def _turns(
 
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
-    """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+.
-
-    Hinges with a place below t add t sum(slope) - sum(slope place), two running sums over sorted places.
-    """
+    """Return the weighted sum of the hinge functions (t - place)_+, or their mean without slopes."""
     if slopes is None:
         ordered = np.sort(places)
         index = np.searchsorted(ordered, t, side="right")
@@ -220,16 +197,16 @@ def _with_nearest_excess(
     active: FloatArray,
     share: FloatArray | None,
 ) -> Path:
-    """Add the corners at which the inactive bound becomes the nearer one, and correct the excess."""
+    """Add the corners at which the inactive bound becomes the nearer bound, and correct the excess."""
     surplus = active - np.where(error >= 0, lower, upper)
     rows = np.flatnonzero(surplus > 0)
-    # k z_active - |e| = k z_other + |e| if the target is in the middle of its interval.
+    # At the turn, the target is in the middle of its interval: k z_active - |e| = k z_other + |e|.
     turn = 2 * np.abs(error[rows]) / surplus[rows]
     weight = surplus[rows] / error.size if share is None else surplus[rows] * share[rows]
     t = np.union1d(path.parameter, turn)
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
-    # From the scale "turn" on, the excess of a row is smaller by (z_active - z_other) (k - turn).
+    # At scales above the turn, the excess of a row is smaller by (z_active - z_other) (k - turn).
     excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
     with_turns = Path(
         t,

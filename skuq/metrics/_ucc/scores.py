@@ -35,7 +35,7 @@ CLOSED_FORM: dict[str, Any] = {
     "vary": "scale",
     "zero_band": "keep",
 }
-"""Options for which the area is a product of two means (proposition 1), without a sort."""
+"""Options for which the area is a product of two means (proposition 1), so that no sort is needed."""
 
 
 def check_auucc(
@@ -59,7 +59,7 @@ def check_gain(*, denominator: str = "constant", **options: Any) -> None:
 
 
 def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return band and critical scale of each row, or None if the area is not a product of their means."""
+    """Return the band and critical scale of each row, or None if the area is not a product of their means."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -67,7 +67,7 @@ def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[Float
 
 
 def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return band, critical scale and absolute error of each row, or None as in `auucc_rows`."""
+    """Return the band, critical scale and absolute error of each row, or None as in `auucc_rows`."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -77,7 +77,7 @@ def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatA
 def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
     """Return the exact area from the means of band and critical scale (proposition 1)."""
     band, k = means[..., 0], means[..., 1]
-    out_of_reach = k == np.inf  # also for bands of 0, because 0 times infinity is NaN
+    out_of_reach = k == np.inf  # This also applies to bands of 0, because 0 times infinity is NaN.
     return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
 
 
@@ -141,14 +141,14 @@ def auucc_loss(
     r"""Return the area under the uncertainty characteristics curve (AUUCC).
 
     The smaller the better, minimum is zero. The area is the bandwidth averaged over all miss rates of the
-    `uncertainty_characteristics_curve`, in the units of y. The area depends on the errors of the predictions.
-    Therefore, compare models with the same predictions, or use `auucc_gain_score`, which is relative to
-    constant bands. A common factor of all bands does not change the area, so the area does not measure
-    calibration.
+    `uncertainty_characteristics_curve`, in the units of y. The area also depends on the errors of the point
+    predictions. Therefore, compare only models with the same point predictions, or use `auucc_gain_score`,
+    which is relative to constant bands. A common factor of all bands does not change the area, so the area
+    does not measure calibration.
 
     The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
     example). Two other areas are closer to a proper score: the area of excess and deficit, and the part of
-    the area with low miss rates (``y_range=(0, 0.2)``). Select by `crps_loss`.
+    the area with low miss rates (``y_range=(0, 0.2)``). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def auucc_loss(
     vary : {"scale", "bias"}, default="scale"
         Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
     zero_band : {"keep", "min"}, default="keep"
-        Whether bands of width 0 are kept, so that their width is 0 for any factor, or are replaced by the
-        smallest positive band (as in UQ360).
+        Treatment of bands of width 0. "keep" leaves them unchanged, so their width is 0 for any factor. "min"
+        replaces them by the smallest positive band, as in UQ360.
 
     Returns
     -------
@@ -195,10 +195,10 @@ def auucc_loss(
     .. math:: A = \frac1n \sum_i \beta(k_i) = \Bigl(\frac1n \sum_i \sigma_i\Bigr)
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
-    The exact area is the mean over the rows of the bandwidth at their critical scales (proposition 1), in
-    O(n) time. Other options need one sort, O(n log n). The sum of eq. 14 is smaller than the exact area by
-    the largest bandwidth divided by n. The result of the trapezoid rule is smaller than the exact area by
-    half of this amount.
+    The band of row i just reaches the target at the scale :math:`k_i`. The exact area is the mean bandwidth
+    at these scales (proposition 1), which needs O(n) time. Other options need one sort, O(n log n). The sum
+    of eq. 14 is smaller than the exact area by the largest bandwidth divided by n. The result of the
+    trapezoid rule is smaller than the exact area by half of this amount.
 
     References
     ----------
@@ -279,14 +279,14 @@ def auucc_gain_score(
 ) -> float:
     r"""Return the AUUCC gain, the relative improvement of the predicted bands over constant bands.
 
-    The larger the better, maximum is one. The bands are one standard deviation to either side of the mean.
-    Scaling the bands gives the uncertainty characteristics curve of mean bandwidth and miss rate. The gain
-    compares the area under this curve with the area for constant bands around the same means. A common factor
-    of all standard deviations does not change the gain, so the gain does not measure calibration.
+    The larger the better, maximum is one. The bands are one standard deviation on each side of the mean. The
+    gain compares two areas under the `uncertainty_characteristics_curve`: the area for these bands, and the
+    area for constant bands around the same means. A common factor of all standard deviations does not change
+    the gain, so the gain does not measure calibration.
 
-    The metric is not proper. The gain equals Cov(k, sigma) / MAE with k = \|error\| / sigma. For the true
+    The metric is not proper. The gain equals Cov(k, sigma) / MAE, where k = \|error\| / sigma. For the true
     sigma of a location-scale family, the expected gain is 0, as for constant bands. The square root of the
-    true sigma has a larger gain than the true sigma (see the example). Select by `crps_loss`.
+    true sigma has a larger gain than the true sigma (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------
@@ -297,8 +297,8 @@ def auucc_gain_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     denominator : {"constant", "model"}, default="constant"
-        Divide the difference of the areas by the area of the constant bands (eq. 5 of [1]_) or by the model's
-        area (the package UQ360, with ``x_axis="excess", rule="uq360"``).
+        Divisor of the difference of the areas: the area of the constant bands (eq. 5 of [1]_), or the area of
+        the model. The package UQ360 uses "model" with ``x_axis="excess", rule="uq360"``.
     x_axis, y_axis, x_range, y_range, rule, bands, vary, zero_band : optional
         Options of both areas, as in `auucc_loss`. The constant bands have the same point predictions.
 
@@ -310,7 +310,7 @@ def auucc_gain_score(
 
     See Also
     --------
-    expected_normalized_calibration_error : Calibration of the size of the bands.
+    expected_normalized_calibration_error : The calibration error of the predicted standard deviations.
 
     Notes
     -----
@@ -319,8 +319,7 @@ def auucc_gain_score(
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
         A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
 
-    By proposition 1 of [1]_, the exact area of the step curve is the mean over the rows of the bandwidth at
-    their critical scales. The time is O(n).
+    The formula of A is proposition 1 of [1]_. The time is O(n).
 
     References
     ----------
@@ -362,7 +361,7 @@ def auucc_gain_score(
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:
-    """Return (A_const - A) / A_const, or over A; 0 if both areas are 0."""
+    """Return (A_const - A) / A_const or (A_const - A) / A; 0 if both areas are 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gain = (constant - model) / constant if denominator == "constant" else constant / model - 1.0
     return np.where(constant == 0, 0.0, gain)

@@ -1,1 +1,1 @@
-"""Search for the best distribution: search space, time budget, evaluation, search methods, final choice."""
+"""Search for the best distribution: space, time budget, evaluation, search methods and final choice."""

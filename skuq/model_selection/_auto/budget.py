@@ -1,4 +1,4 @@
-"""Wall-clock time of a search: remaining time, time per use, and expected time of a fit."""
+"""Wall-clock time of a search: remaining time, time by use, and expected time of a fit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 USES = ("imports", "probes", "trials", "choice", "refits")
-"""Uses of the time that are measured; all other time is reported as "other"."""
+"""Uses of time that are measured; all other time is reported as "other"."""
 GROWTH = (0.3, 0.85, 1.1)
-"""The time of a fit grows with a power of the number of rows; smallest, likely and largest power."""
+"""The time of a fit grows with a power of the number of rows: smallest, likely and largest exponent."""
 UNCERTAINTY = 2.0
-"""Factor by which the actual time of a fit may be longer or shorter than the stated time."""
+"""Factor by which the time of a fit may differ from the stated time."""
 MAX_POWER = 3.0
 
 
 class Cost(NamedTuple):
-    """Time of an import in seconds, and of a fit in seconds per row, as stated for an ordinary machine."""
+    """Time of an import in seconds, and time of a fit in seconds per row, on an ordinary computer."""
 
     imports: float
     seconds: float
@@ -48,12 +48,12 @@ NOTHING_KNOWN = Forecast(0.0, 0.0, math.inf)
 
 
 def clock() -> float:
-    """Return the time in seconds, equal in all processes, so that deadlines can be sent to them."""
+    """Return the time in seconds; all processes have the same clock, so they can share deadlines."""
     return time.time()
 
 
 class Budget:
-    """Time budget of a search that starts now; None means no limit."""
+    """Time budget of a search that starts at construction; None is no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self.begin = clock()
@@ -82,7 +82,7 @@ class Budget:
         of_kind[rows] = max(of_kind.get(rows, 0.0), seconds)
 
     def largest(self, kind: Hashable) -> int:
-        """Return the largest observed number of rows of a fit of this kind, or 0."""
+        """Return the largest number of rows of the observed fits of this kind, or 0."""
         return max(self._slowest.get(kind, {0: 0.0}))
 
     def forecast(self, kind: Hashable, rows: int, cost: Cost | None = None) -> Forecast:
@@ -97,7 +97,7 @@ class Budget:
         if rows <= sizes[-1]:
             seconds = slowest[next(size for size in sizes if size >= rows)]
             return Forecast(seconds, seconds, seconds)
-        # the times of two nearly equal numbers of rows do not show how the time grows with the number of rows
+        # nearly equal numbers of rows do not show how the time grows with the number of rows
         last = max(slowest[size] for size in sizes if 2 * size > sizes[-1])
         ratio = rows / sizes[-1]
         sizes = [*(size for size in sizes if 2 * size <= sizes[-1]), sizes[-1]]

@@ -1,4 +1,4 @@
-"""Fits of candidates, fold by fold. Each fit runs on one thread and within the time budget."""
+"""Fits of candidates, one fold after another, each on one thread and within the time budget."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor
 
 PROBE_ROWS = 100
-"""Number of rows of the first probe, a fit on few rows that measures the time of a kind of candidate."""
+"""Number of rows of the first probe, which is a fit that measures the time of a kind of candidate."""
 PROBE_FACTOR = 4
-"""Factor between the numbers of rows of two probes."""
+"""Ratio of the numbers of rows of two successive probes."""
 PARALLEL_SECONDS = 20.0
-"""Smallest budget with parallel fits; starting the processes would take most of a smaller budget."""
+"""Smallest time budget for parallel fits, because the start of processes takes several seconds."""
 PROBE_SHARE = 0.1
-"""Largest share of the available time for one probe; a third of this share if the cost is stated."""
+"""Largest share of the available time for one probe; a third of this share if a time is stated."""
 
 
 class Outcome(NamedTuple):
-    """Time of a fit and its result: forecasts of the test rows, a model fitted to all rows, or an error."""
+    """Time of a fit, and its result: forecasts of the test rows, a model fitted to all rows, or an error."""
 
     seconds: float
     dist: Distribution | None = None
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """One fit of a trial: training rows, test rows, and the latest time at which the fit may start."""
+    """One fit of a trial: training rows, test rows, and the latest time at which it may start."""
 
     trial: Trial
     estimator: UncertaintyRegressor
@@ -51,13 +51,13 @@ class _Task(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Data and folds for fits of candidates within a budget."""
+    """Data and folds, which evaluate candidates within a budget."""
 
     space: Space
     data: TrainingData
-    folds: list[tuple[IntArray, IntArray]]  # of candidates without out-of-bag forecasts
-    cv: Any  # folds of the methods; None if folds are random or given as rows
-    random_folds: bool  # forests and deep ensembles then use their out-of-bag rows
+    folds: list[tuple[IntArray, IntArray]]  # for candidates without out-of-bag forecasts
+    cv: Any  # folds inside the methods; None if folds are random or given as rows
+    random_folds: bool  # if True, forests and deep ensembles use their out-of-bag rows
     seed: int
     budget: Budget
     n_jobs: int | None
@@ -72,13 +72,13 @@ class Evaluator:
         return int(effective_n_jobs(self._n_jobs()))
 
     def _n_jobs(self, tasks: int | None = None) -> int | None:
-        """Return the number of jobs for a number of tasks; 1 if the start of processes takes too long."""
+        """Return the number of jobs for the tasks; 1 if the start of processes would take too long."""
         seconds = self.budget.seconds
         alone = tasks == 1 and self.n_jobs is not None
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each running trial if ``reserve`` seconds remain; None skips the check."""
+        """Fit the next fold of each trial if ``reserve`` seconds then remain; None skips this check."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -86,7 +86,7 @@ class Evaluator:
                 self._encoded(candidate.base)
                 estimator = self._build(candidate)
                 out_of_bag = self.random_folds and estimator._is_out_of_bag()
-            except Exception as error:  # from an encoder, an import, or a parameter
+            except Exception as error:  # an encoder, an import or a parameter may fail
                 trial.state, trial.error = "failed", error
                 continue
             split = None if out_of_bag else self.folds[len(trial.forecasts)]
@@ -113,7 +113,7 @@ class Evaluator:
         return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
 
     def foresee(self, candidate: Candidate, available: float) -> float:
-        """Return the expected seconds of all fits of a candidate; unknown times are measured on few rows."""
+        """Return the expected seconds of all fits of a candidate; if unknown, measure them on few rows."""
         while True:
             needed = self._needed(candidate)
             largest = self.budget.largest(candidate.kind)
@@ -131,7 +131,7 @@ class Evaluator:
         return self._encoded(base)[0]
 
     def _encoded(self, base: str) -> tuple[TableEncoder | None, Any]:
-        """Return the encoder of a base model, fitted to all rows, and the encoded features."""
+        """Return the encoder of a base model, which is fitted to all rows, and the encoded features."""
         encoding = self.space.bases[base].encoding
         if encoding not in self.encoded:
             encoder = encoder_for(self.data.X, encoding)
@@ -158,7 +158,7 @@ class Evaluator:
             return self.random_folds and estimator.out_of_bag
         try:
             return self.random_folds and self._build(candidate)._is_out_of_bag()
-        except Exception:  # the trial raises it again
+        except Exception:  # the trial reports this error
             return False
 
     def forecast(self, candidate: Candidate, rows: int) -> Forecast:
@@ -178,7 +178,7 @@ class Evaluator:
         try:
             self._encoded(candidate.base)
             estimator = self._build(candidate)
-        except Exception:  # the trial raises it again
+        except Exception:  # the trial reports this error
             self.budget.observe(candidate.kind, n, 0.0)
             return
         size = self.space.size(candidate)
@@ -227,7 +227,7 @@ def _fit(
     latest: float,
     random_folds: bool,
 ) -> Outcome | None:
-    """Fit and forecast; return None if the latest time at which the fit may start has passed."""
+    """Fit and forecast; return None if the fit may no longer start."""
     start = clock()
     if start > latest:
         return None
@@ -235,7 +235,7 @@ def _fit(
         # All candidates get the same weights, regardless of their metadata requests.
         with one_thread(), config_context(enable_metadata_routing=False):
             dist, fitted = _fit_and_forecast(estimator, X, y, metadata, split, random_folds)
-    except Exception as error:  # other candidates may succeed
+    except Exception as error:  # the search continues with other candidates
         return Outcome(clock() - start, error=error)
     return Outcome(clock() - start, dist, fitted)
 

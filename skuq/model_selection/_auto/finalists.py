@@ -1,4 +1,4 @@
-"""Final choice between the best candidates and their pool, each with and without a recalibrator."""
+"""Final choice among the best candidates and their pool, each with and without a recalibrator."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""How a pool combines its members: averages of quantiles are fast and have the mean width of the members."""
+"""Function that a pool averages; quantiles are fast and give the mean width of the members."""
 CRPS_TOLERANCE = 1.005
-"""Recalibrations of the same forecasts count as equal up to this factor of the smallest CRPS."""
+"""Recalibrations of the same forecasts are equally good if their CRPS is within this factor."""
 LEAST_WEIGHT = 0.02
-"""Smallest weight of a member of a pool. Candidates with a smaller weight are left out."""
+"""Smallest weight of a member of a pool; candidates with a smaller weight are excluded."""
 WEIGHT_ROWS = 10_000
 """Largest number of rows from which the weights of a pool are computed."""
 _RECALIBRATION = "recalibration"
 
 Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
-"""Members, their weights, forecasts with these weights, and forecasts with weights from other folds."""
+"""Members, weights, forecasts with these weights, and forecasts with weights from other folds."""
 
 
 @dataclass(frozen=True, eq=False)
 class TestedRows:
-    """Tested rows in the order of the folds; a single fold is divided into two halves."""
+    """Tested rows in the order of the folds; a single fold is divided into halves."""
 
     rows: IntArray
-    masks: list[BoolArray]  # of the rows of each fold
-    others: list[BoolArray]  # of the rows of the other folds
+    masks: list[BoolArray]  # rows of each fold
+    others: list[BoolArray]  # rows of the other folds
 
     @classmethod
     def from_evaluator(cls, evaluator: Evaluator) -> Self:
@@ -57,13 +57,13 @@ class TestedRows:
 class Finalist:
     """Candidates with weights and a recalibrator, and their out-of-fold forecasts."""
 
-    members: tuple[Trial, ...]  # one trial, or the members of a pool
+    members: tuple[Trial, ...]  # a single trial, or the members of a pool
     weights: FloatArray
     recalibration: str
-    recalibrator: Any  # unfitted
+    recalibrator: Any  # not fitted
     in_sample: Distribution  # forecasts to which the recalibrator is fitted
-    out_of_fold: Distribution  # forecasts with weights and recalibrator from the other folds
-    summary: Summary  # scores of ``out_of_fold``
+    out_of_fold: Distribution  # forecasts with weights and a recalibrator from other folds
+    summary: Summary  # scores of `out_of_fold`
 
     def fit(self, evaluator: Evaluator) -> Any:
         missing = [trial for trial in self.members if trial.fitted is None]
@@ -86,7 +86,7 @@ class Finalist:
         return _as_estimator(steps[0])
 
     def _steps(self, trial: Trial, evaluator: Evaluator) -> list[tuple[str, Any]]:
-        """Return the encoder of a trial, if needed, and its fitted model."""
+        """Return the encoder of a trial, if it has one, and its fitted model."""
         encoder = evaluator.encoder(trial.candidate.base)
         model = ("model", trial.fitted)
         return [model] if encoder is None else [("encoder", encoder), model]
@@ -97,7 +97,7 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return each trial, and their pool if requested, with each recalibrator for which there is time."""
+    """Return each trial and, if requested, their pool, with each recalibrator for which there is time."""
     folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
     if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
@@ -116,14 +116,14 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
             start = clock()
             try:
                 found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
-            except Exception as error:  # too few rows, or a target outside the support
+            except Exception as error:  # for example, a target is outside the support
                 errors.setdefault(name, error)
             evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
     if not found:
         raise next(iter(errors.values()))
     for name in sorted(errors.keys() - {one.recalibration for one in found}):
         warn_user(
-            f"recalibrator {name!r} is left out, because its fit to the out-of-fold forecasts failed: "
+            f"recalibrator {name!r} is not used, because its fit to the out-of-fold forecasts failed: "
             f"{type(errors[name]).__name__}: {errors[name]}",
             FitFailedWarning,
         )
@@ -164,7 +164,7 @@ def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRow
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    """Return the finalist with the smallest violation, then CRPS; coverage decides between ties."""
+    """Return the finalist with the smallest violation, then the smallest CRPS, then the best coverage."""
     best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
     close = [
         one

@@ -1,4 +1,4 @@
-"""Successive halving: the best third of the candidates is fitted on the next fold."""
+"""Successive halving: the best third of the candidates is fitted to the next fold."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
 BRACKET = 9
-"""Number of candidates at the start of a bracket."""
+"""Number of candidates at the start of a group."""
 REDUCTION_FACTOR = 3
 """Factor by which each fold reduces the number of candidates."""
 
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, then random candidates, in groups called brackets."""
+    """Evaluate base models with their own parameters, then random candidates, in groups (brackets)."""
     waiting = list(search.evaluator.space.first())
     while not search.is_over():
         if search.best:
             bracket, waiting = _bracket(search, waiting, rng)
-        else:  # one by one, until one is complete
+        else:  # one after another, until one is complete
             candidate = search.choose(waiting)
             bracket = [] if candidate is None else [search.open(candidate)]
             waiting = [one for one in waiting if candidate is not None and one.kind != candidate.kind]
@@ -32,7 +32,7 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
 def _bracket(
     search: Search, waiting: list[Candidate], rng: np.random.RandomState
 ) -> tuple[list[Trial], list[Candidate]]:
-    """Start the trials of a bracket; return them and the waiting base models."""
+    """Start the trials of a bracket; return these trials, and the base models that still wait."""
     size = BRACKET
     if search.n_trials is not None:
         size = min(size, search.n_trials - len(search.trials))
@@ -45,7 +45,7 @@ def _bracket(
         if candidate is None:
             break
         if search.admits(candidate, committed):
-            # most candidates are stopped after the first fold
+            # only the first fold is counted, because most candidates stop after it
             committed += search.first_fold_seconds(candidate)
             bracket.append(search.open(candidate))
         elif drawn:
@@ -55,7 +55,7 @@ def _bracket(
 
 def _halve(search: Search, running: list[Trial]) -> None:
     while running:
-        for begin in range(0, len(running), TRIALS_PER_ROUND):  # the best first
+        for begin in range(0, len(running), TRIALS_PER_ROUND):  # in the order of their scores
             search.advance(running[begin : begin + TRIALS_PER_ROUND])
         left = sorted((trial for trial in running if trial.state == "running"), key=search.rank)
         for trial in left[-(-len(left) // REDUCTION_FACTOR) :]:

@@ -1,4 +1,4 @@
-"""Interrupted or killed trials are recorded as failed, and repeated."""
+"""Records of interrupted trials, which fail and are repeated."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from types import FrameType
 from typing import Any
 
 HEARTBEAT_SECONDS = 30.0
-"""Seconds between two heartbeats, times that a search stores to show that it is running."""
+"""Seconds between two heartbeats; a heartbeat is the time that a running search stores."""
 GRACE_SECONDS = 300.0
-"""Seconds without a heartbeat after which the process of a running trial counts as killed."""
+"""If the last heartbeat is older than this number of seconds, the process counts as killed."""
 MAX_INTERRUPTIONS = 3
-"""Number of interruptions after which a candidate is not repeated, because it may crash the process."""
+"""After this number of interruptions, a candidate is not repeated, because it may crash the process."""
 _OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
 """Names of the user attributes of a stored trial."""
 
 
 class Terminated(BaseException):
-    """SIGTERM as an exception."""
+    """SIGTERM, as an exception."""
 
 
 def _machine() -> str:
-    """Return the name of the machine and, on Linux, of its boot and of its process namespace."""
+    """Return the name of the computer and, on Linux, identifiers of its boot and its process namespace."""
     parts = [platform.node()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    except OSError:  # not on Linux
+    except OSError:  # the file exists only on Linux
         pass
     return " ".join(parts)
 
 
 def _exists(pid: int) -> bool:
-    if sys.platform == "win32":  # on Windows, signal 0 would end the process
+    if sys.platform == "win32":  # signal 0 would end a process on Windows
         return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # a process of another user
+    except OSError:  # the process exists, but belongs to another user
         return True
     return True
 
@@ -65,7 +65,7 @@ class Owner:
         return bool(frozen.user_attrs.get(_OWNER) == self._record)
 
     def has_lost(self, frozen: Any) -> bool:
-        """Return whether the process of a trial has ended; on another machine, the last heartbeat decides."""
+        """Return whether the process of a trial has ended; for other computers, use the last heartbeat."""
         owner = frozen.user_attrs.get(_OWNER, {})
         if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
             return True
@@ -74,7 +74,7 @@ class Owner:
 
     @contextmanager
     def heartbeat(self, handles: Callable[[], Iterable[Any]]) -> Iterator[None]:
-        """Record heartbeats of trials at regular times inside the block."""
+        """Record heartbeats of trials at regular times while the block runs."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -82,7 +82,7 @@ class Owner:
                 for handle in handles():
                     try:
                         handle.set_user_attr(_ALIVE, time.time())
-                    except Exception:  # the trial has just ended, or the storage is busy
+                    except Exception:  # the trial may have ended, or the storage is busy
                         continue
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat of a search")
@@ -95,13 +95,13 @@ class Owner:
 
 
 def ended_by(handle: Any, reason: str) -> None:
-    """Record why a trial failed, if it was not interrupted."""
+    """Record why a trial failed if it was not interrupted."""
     handle.set_user_attr(_ENDED, reason)
 
 
 @contextmanager
 def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[None]:
-    """Record running trials of a search as failed if an exception or SIGTERM ends it."""
+    """Record the running trials of a search as failed if an exception or SIGTERM ends the search."""
     with _sigterm_raises():
         try:
             yield
@@ -111,7 +111,7 @@ def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[Non
 
 
 def release_lost(optuna: Any, study: Any, owner: Owner) -> None:
-    """Record running trials of ended processes as failed."""
+    """Record running trials as failed if their processes have ended."""
     _fail(optuna, study, owner.has_lost)
 
 
@@ -121,12 +121,12 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
         if concerns(frozen):
             try:
                 study.tell(frozen.number, state=states.FAIL)
-            except (RuntimeError, ValueError):  # recorded by another process
+            except (RuntimeError, ValueError):  # another process has recorded it
                 continue
 
 
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parameters of interrupted trials to repeat, and of trials interrupted too often."""
+    """Return the parameters of interrupted trials: to repeat, and interrupted too often."""
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):
@@ -145,7 +145,7 @@ def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], l
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """Raise an exception if SIGTERM arrives inside the block, and send the signal again after the block."""
+    """Raise an exception at SIGTERM in the block, and send the signal again after the block."""
     process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:

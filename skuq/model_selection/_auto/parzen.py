@@ -1,4 +1,4 @@
-"""Optuna's tree-structured Parzen estimator, with folds as pruning steps and an optional storage."""
+"""Search by Optuna's tree-structured Parzen estimator, with folds as pruning steps."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _STORAGES = (
     "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
 KEPT_PERCENTAGE = 100 / 3
-"""A trial continues with the next fold if it would be in this percentage of the best complete trials."""
+"""A trial continues with the next fold if it is in this percentage of the best complete trials."""
 
 
 def open_study(
     optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
 ) -> tuple[Any, int]:
-    """Return the stored study of this name or a new study, and its seed; raise if its content differs."""
+    """Return a stored or new study, and its seed; raise if a stored study has different content."""
     n_first = len(list(space.first()))
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
@@ -47,7 +47,7 @@ def open_study(
             pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=n_first),
         )
         study.sampler = optuna.samplers.TPESampler(
-            # processes of the same study must not repeat suggestions
+            # processes of the same study must have different seeds
             seed=None if study.get_trials(deepcopy=False) else seed,
             multivariate=True,
             group=True,
@@ -57,23 +57,22 @@ def open_study(
     shared = study.user_attrs.get("skuq", own)
     if shared["content"] != own["content"]:
         raise ValueError(
-            f"`study_name` must name a study of the same data, folds, space and constraints, but "
-            f"{study.study_name!r} has different ones. Choose another name."
+            f"`study_name` must be the name of a study with the same data, folds, space and constraints, but "
+            f"{study.study_name!r} has different ones. Use another name."
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])
 
 
 def _open_storage(optuna: Any, storage: Any) -> Any:
-    """Return Optuna's storage for a URL; other storages are returned unchanged."""
     if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
     if not isinstance(storage, str):
         raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
     try:
         return optuna.storages.RDBStorage(storage)
-    except Exception as error:  # SQLAlchemy, databases and drivers have different exceptions
-        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # without the password
+    except Exception as error:  # databases and drivers raise different exceptions
+        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # hides the password
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
             f"`storage` must be {_STORAGES}, got {shown!r}, which cannot be opened: {reason}"
@@ -81,19 +80,19 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
-    """Return a hash of data, folds, space and constraints; trials with equal hashes are comparable."""
+    """Return a hash of data, folds, space and constraints; scores can be compared if hashes are equal."""
     bases = [
         (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
         for name, base in space.bases.items()
     ]
-    # the default repr contains an address, which differs between processes
+    # the default repr contains an address, which would change the hash
     written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
     return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
 @contextmanager
 def quiet(optuna: Any) -> Iterator[None]:
-    """Suppress Optuna's messages about trials and experimental features."""
+    """Suppress messages of Optuna about trials and experimental features."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -105,7 +104,7 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -> list[Trial]:
-    """Return the stored trials of a study that were not run here, without forecasts."""
+    """Return the stored trials that other searches have run, without forecasts."""
     numbers = {trial.handle.number for trial in own if trial.handle is not None}
     states = {optuna.trial.TrialState.COMPLETE: "complete", optuna.trial.TrialState.PRUNED: "pruned"}
     found = []
@@ -130,16 +129,16 @@ def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.Ran
 
 @dataclass(eq=False)
 class _ParzenSearch:
-    """Search with the candidates and trials of an Optuna study."""
+    """Search that uses the candidates and trials of an Optuna study."""
 
     search: Search
     optuna: Any
     study: Any
-    rng: np.random.RandomState  # for candidates that replace repeated suggestions
+    rng: np.random.RandomState  # draws candidates that replace repeated suggestions
     owner: Owner = field(default_factory=Owner)
-    waiting: list[Candidate] = field(default_factory=list)  # stored candidates to fit again
+    waiting: list[Candidate] = field(default_factory=list)  # stored candidates that are fitted again
     running: list[Trial] = field(default_factory=list)
-    tried_again: bool = False  # the last trial repeats an interrupted trial
+    tried_again: bool = False  # whether the last trial repeats an interrupted trial
 
     @property
     def space(self) -> Space:
@@ -154,7 +153,7 @@ class _ParzenSearch:
                 if begun is None:
                     break
                 self.running.append(begun)
-            if not self.running:  # all candidates are evaluated
+            if not self.running:  # there is no other candidate
                 return
             search.advance(self.running)
             for trial in self.running:
@@ -164,7 +163,7 @@ class _ParzenSearch:
             self.running = [trial for trial in self.running if trial.state == "running"]
 
     def _read_stored(self) -> None:
-        """Read the stored trials and the best candidate of each base model."""
+        """Read the stored trials, and the best candidate of each base model."""
         stored = stored_trials(self.optuna, self.study, self.space, self.search.trials)
         best: dict[str, Trial] = {}
         for trial in sorted(stored, key=self.search.rank):
@@ -174,11 +173,11 @@ class _ParzenSearch:
         self.waiting = [trial.candidate for trial in best.values()]
 
     def _width(self) -> int:
-        """Return the number of parallel trials, which is 1 if a trial may crash the process."""
+        """Return the number of parallel trials; it is 1 if a trial may crash the process."""
         return 1 if self.tried_again or self._interrupted()[0] else self.search.width
 
     def _next(self) -> Trial | None:
-        """Start the next trial; return None if every candidate has a trial or takes too long."""
+        """Start the next trial; return None if all candidates have a trial or take too long."""
         search = self.search
         if (candidate := search.choose(self.waiting)) is not None:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
@@ -193,7 +192,7 @@ class _ParzenSearch:
         return self._next_suggestion()
 
     def _next_suggestion(self) -> Trial | None:
-        """Start a trial suggested by Optuna, or a random trial instead of a repeated suggestion."""
+        """Start a trial that Optuna suggests, or a random trial if the suggestion is repeated."""
         search = self.search
         elsewhere: dict[Hashable, Candidate] = {}
         while (other := search.draw(self.rng, elsewhere)) is not None:
@@ -209,7 +208,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates for which there is time, and kinds interrupted too often."""
+        """Return interrupted candidates for which there is time, and kinds that are interrupted too often."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
@@ -229,7 +228,7 @@ class _ParzenSearch:
         return due, {one.kind for one in given_up}
 
     def _has(self, params: dict[str, Any]) -> bool:
-        """Return whether stored parameters are complete; an interruption may leave them incomplete."""
+        """Return whether stored parameters are complete; after an interruption, they may be incomplete."""
         try:
             self.space.suggest(self.optuna.trial.FixedTrial(params))
         except ValueError:
@@ -253,7 +252,7 @@ class _ParzenSearch:
     ) -> Trial | None:
         """Start the next trial of the study; return None if its candidate has a trial or takes too long."""
         handle = self.study.ask()
-        self.owner.claim(handle)  # first, so that later interruptions are recorded
+        self.owner.claim(handle)  # before other steps, so that interruptions are recorded
         candidate = self.space.suggest(handle)
         key = self.space.key(candidate)
         is_elsewhere = not shared and self._is_elsewhere(handle)
@@ -267,12 +266,12 @@ class _ParzenSearch:
         return None
 
     def _is_elsewhere(self, handle: Any) -> bool:
-        """Return whether another process has just started the same candidate."""
+        """Return whether another process has started the same candidate."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         return any(one.number < handle.number and one.params == handle.params for one in running)
 
     def _report(self, trial: Trial) -> None:
-        """Report the folds of a trial, prune it if it is not among the best, and record its end."""
+        """Report the folds of a trial, stop it if it is not among the best, and record its end."""
         if trial.handle is None:
             return
         means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))

@@ -14,31 +14,31 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
 
 TRIALS_PER_ROUND = 4
-"""Number of parallel trials. It is constant, so that results do not depend on ``n_jobs``."""
+"""Number of trials per round; it is constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2
-"""A candidate is started only if the remaining time is at least this factor times its expected time."""
+"""A candidate starts only if the remaining time is at least its expected time times this factor."""
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""The first candidate may exceed the remaining time by the larger of this share and these seconds."""
+"""The first candidate may exceed the remaining time by this share or by these seconds."""
 MEMBERS = 6
 """Largest number of members of a pool."""
 FINAL_BUDGET_SHARE = 0.07
-"""Share of the budget for the final choice."""
+"""Share of the time budget for the final choice."""
 PENALTY = 1e6
-"""Penalty of a relative violation of the constraints, in standard deviations of the target."""
+"""Penalty for a relative violation of 1, in standard deviations of the target."""
 
 
 @dataclass(eq=False)
 class Search:
-    """State of a search: all trials so far, and the best of each base model."""
+    """State of a search: all trials, and the best trial of each base model."""
 
     evaluator: Evaluator
     n_trials: int | None  # largest number of trials
-    violation: Callable[[Any], float]  # relative violation of the constraints by a Summary; 0 if all hold
-    pool: bool  # whether the final choice includes a pool
+    violation: Callable[[Any], float]  # relative violation of the constraints; 0 if all are satisfied
+    pool: bool  # whether a pool is a candidate in the final choice
     on_trial: Callable[[Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
-    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that need no further trial
+    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that are not tried again
     closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
 
     def advance(self, trials: list[Trial]) -> None:
@@ -47,7 +47,7 @@ class Search:
 
     @property
     def width(self) -> int:
-        """Number of parallel trials: one until a trial is complete, then one per job with a time budget."""
+        """Number of parallel trials: 1 until a trial is complete, then one per job if there is a budget."""
         if not self.best:
             return 1
         return (
@@ -57,7 +57,7 @@ class Search:
         )
 
     def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
-        """Return a random candidate within the time that has no trial here or ``elsewhere``, or None."""
+        """Return a random candidate for which there is time and which is not yet tried, or None."""
         late: set[Hashable] = set(elsewhere)
         space = self.evaluator.space
         while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
@@ -67,7 +67,7 @@ class Search:
         return None
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate for which there is time; always one before a trial is complete."""
+        """Return the first candidate for which there is time; if no trial is complete, return one anyway."""
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
             return next(filter(self.admits, candidates), None)
@@ -82,7 +82,7 @@ class Search:
         return seconds[min(seconds)]
 
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate; close the kind if its fastest one takes too long."""
+        """Return whether there is time for a candidate; close its kind if its fastest fit takes too long."""
         if candidate.kind in self.closed:
             return False
         if self.evaluator.budget.seconds is None:
@@ -103,7 +103,7 @@ class Search:
         return self.trials[-1]
 
     def close(self, trial: Trial) -> None:
-        """Record a finished trial, and keep forecasts only of the best trial of each base model."""
+        """Record a finished trial; only the best trial of each base model keeps its forecasts."""
         base = trial.candidate.base
         worse: Trial | None = trial
         best = self.best.get(base)
@@ -116,7 +116,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial, unless another trial of the kind has forecasts."""
+        """Close the kind of a failed trial unless another trial of this kind has forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None
@@ -131,15 +131,15 @@ class Search:
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return a penalty for violations; CRPS plus penalty orders trials as `rank` does."""
+        """Return a penalty for violations; CRPS plus penalty gives the same order of trials as `rank`."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
-        """Return the best trial of each base model, best first, as many as a pool may have."""
+        """Return the best trials of different base models, best first, at most the members of a pool."""
         return sorted(self.best.values(), key=self.rank)[:MEMBERS]
 
     def affordable(self) -> list[Trial]:
-        """Return the leaders that fit into the remaining time, or one leader if none fits."""
+        """Return the leaders for which there is time, or one leader if there is no time."""
         ranked = self.leaders()
         found: list[Trial] = []
         remaining = self.evaluator.budget.remaining()

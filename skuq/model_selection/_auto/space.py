@@ -1,4 +1,4 @@
-"""Search space: base models with their parameters, methods for each, and recalibrators."""
+"""Search space: base models with parameters and methods, and recalibrators."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
-"""Supported scipy distributions of a parameter, and whether the logarithm is uniform."""
+"""Supported scipy distributions of a parameter, and whether its logarithm is uniform."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
-"""Names that members of a pool cannot have."""
+"""Names that members of a pool must not have."""
 DRAWS = 1000
-"""After this many draws without a new candidate, all candidates of finite base models are listed."""
+"""After this number of draws without a new candidate, all candidates with finite lists are listed."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")
-"""Parameters that are proportional to the time of a fit."""
+"""Names of parameters that are proportional to the time of a fit."""
 
 
 @dataclass(eq=False)
 class Deferred:
-    """Base model of the default space whose packages are imported at its first use."""
+    """Base model of the default space whose package is imported at its first use."""
 
     name: str
     make: Callable[[], Any]
@@ -54,7 +54,7 @@ class Deferred:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A base model by its name in the space, a method, and parameters of the base model."""
+    """Name of a base model, method, and parameters of the base model."""
 
     base: str
     method: str
@@ -68,12 +68,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Values:
-    """Parameter with a list of values of any type; the sampler gets positions in the list."""
+    """Parameter with a list of values of any type; the sampler uses positions in the list."""
 
     values: tuple[Any, ...]
 
     def start(self, value: Any) -> Any:
-        """Return the value of the estimator, or the middle value of the list if the value is not listed."""
+        """Return the value of the estimator if it is in the list, otherwise the middle of the list."""
         return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
 
     def draw(self, rng: np.random.RandomState) -> Any:
@@ -97,7 +97,7 @@ class Range:
     integer: bool
 
     def start(self, value: Any) -> Any:
-        """Return the value of the estimator, or the middle of the range if the value is outside."""
+        """Return the value of the estimator if it is in the range, otherwise the middle of the range."""
         kinds = (int,) if self.integer else (int, float)
         inside = type(value) in kinds and self.low <= value <= self.high
         return value if inside else self._between(0.5)
@@ -113,7 +113,7 @@ class Range:
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
     def listed(self) -> Iterable[Any] | None:
-        """Return all values, or None if infinite."""
+        """Return all values, or None if there are infinitely many."""
         return range(int(self.low), int(self.high) + 1) if self.integer else None
 
     def encode(self, value: Any) -> Any:
@@ -127,7 +127,7 @@ class Range:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two values of a parameter are equal; True differs from 1, and NaN equals NaN."""
+    """Return whether two values are equal; True and 1 are different, and NaN equals NaN."""
     if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
         return True
     return type(value) is type(other) and bool(value == other)
@@ -154,13 +154,13 @@ class Base:
 
 @dataclass(frozen=True)
 class Space:
-    """All candidates, and the recalibrators that may be applied to each candidate."""
+    """All candidates, and the recalibrators that may be used with each candidate."""
 
     bases: dict[str, Base]
     recalibrators: dict[str, Any]
 
     def first(self) -> Iterator[Candidate]:
-        """Yield every base model with its own parameters and first method, then with the other methods."""
+        """Yield each base model with its own parameters and its first method, then with other methods."""
         deepest = max(len(base.methods) for base in self.bases.values())
         for place in range(deepest):
             for name, base in self.bases.items():
@@ -202,7 +202,7 @@ class Space:
         return factor
 
     def smallest(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the listed values that give the fastest fit."""
+        """Return the candidate whose listed values give the fastest fit."""
         params = dict(candidate.params)
         for name in set(_SIZES) & set(params):
             domain = self.bases[candidate.base].params[name]
@@ -229,13 +229,13 @@ class Space:
         return Candidate(name, method, params)
 
     def encode(self, candidate: Candidate) -> dict[str, Any]:
-        """Return the Optuna parameters that suggest this candidate."""
+        """Return the Optuna parameters of this candidate."""
         name, base = candidate.base, self.bases[candidate.base]
         params = {f"{name}: {key}": base.params[key].encode(value) for key, value in candidate.params.items()}
         return {"base": name, f"{name}: method": candidate.method, **params}
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
-        """Return the unfitted regressor, whose method uses the same folds if ``cv`` is a splitter."""
+        """Return the unfitted regressor; if ``cv`` is a splitter, the method also uses it."""
         estimator = self.bases[candidate.base].estimator
         estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
@@ -244,14 +244,14 @@ class Space:
 
 
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
-    """Return the methods of all rules that apply, with "native" in place of "recalibrated"."""
+    """Return the methods of all rules that apply; "native" replaces "recalibrated"."""
     as_it_is = "native" if supports_dist(estimator) else "quantile"
     found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
     return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
 
 
 def read_space(space: Any, random_folds: bool) -> Space:
-    """Return the validated space from a dict with the keys of `AutoUncertaintyRegressor.search_space`."""
+    """Return the checked search space, given a dict as from `AutoUncertaintyRegressor.search_space`."""
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
@@ -269,7 +269,7 @@ def read_space(space: Any, random_folds: bool) -> Space:
             check_recalibrator(recalibrator)
     if len({str(name) for name in estimators}) < len(estimators):
         raise ValueError(
-            f"`space['estimators']` must have names that differ as strings, got {list(estimators)}."
+            f"`space['estimators']` must have names that are different as strings, got {list(estimators)}."
         )
     bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
     return Space(bases, {str(name): one for name, one in recalibrators.items()})
@@ -279,15 +279,15 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     place = f"space['estimators'][{name!r}]"
     if name == POOL:
         raise ValueError(
-            f"`space['estimators']` must not be named {name!r}, the name of pools in the leaderboard."
+            f"`space['estimators']` must not contain the name {name!r}, which is the name of the pool."
         )
     if "__" in name or name in _RESERVED:
-        raise ValueError(f"`space['estimators']` must not be named {name!r}, a parameter of pools.")
+        raise ValueError(f"`space['estimators']` must not contain the name {name!r}, a parameter of pools.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:
         raise ValueError(
-            f"`{place}` must have only the keys 'estimator', 'methods', 'params' and 'encoding', got "
+            f"`{place}` must only have the keys 'estimator', 'methods', 'params' and 'encoding', got "
             f"{sorted(map(str, unknown))}."
         )
     encoding = check_option(entry.get("encoding"), f"{place}['encoding']", (None, *ENCODINGS))
@@ -300,7 +300,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
     if params and (unknown := set(params) - set(clone(estimator).get_params()) - _own_names(estimator)):
         raise ValueError(
-            f"`{place}['params']` must name parameters of {type(estimator).__name__}, got "
+            f"`{place}['params']` must be parameters of {type(estimator).__name__}, got "
             f"{sorted(map(str, unknown))}."
         )
     domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
@@ -308,11 +308,11 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     if not isinstance(methods, list | tuple):
         raise TypeError(f"`{place}['methods']` must be a list of methods, got {methods!r}.")
     method: Any
-    for method in methods:  # raises for an unknown or unsuitable method
+    for method in methods:  # raises if a method is unknown or does not apply
         with _at(f"{place}['methods']"):
             one = UncertaintyRegressor(estimator, method)
             one._build(one._resolve())
-    if not random_folds:  # out-of-bag rows are drawn at random
+    if not random_folds:  # out-of-bag rows are random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False
         )
@@ -321,7 +321,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Prefix an error message with the place in the search space."""
+    """Add the place in the search space to the beginning of an error message."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -330,13 +330,13 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return the constructor's parameters; CatBoost's `get_params` lists only those that the user sets."""
+    """Return the constructor's parameters; `get_params` of CatBoost returns only the given parameters."""
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 
 
 def _read_domain(place: str, value: Any) -> Values | Range:
-    """Return the domain of a parameter from a list of values or a frozen scipy distribution."""
+    """Return the domain of a parameter, given a list of values or a frozen scipy distribution."""
     if isinstance(value, list | tuple | np.ndarray):
         values = tuple(value.tolist() if isinstance(value, np.ndarray) else value)
         if not values:
@@ -345,15 +345,14 @@ def _read_domain(place: str, value: Any) -> Values | Range:
     family = getattr(getattr(value, "dist", None), "name", None)
     if family not in _NUMBERS:
         raise TypeError(
-            f"`{place}` must be a list of values, or scipy's uniform, loguniform or randint, got {value!r}."
+            f"`{place}` must be a list of values or scipy's uniform, loguniform or randint, got {value!r}."
         )
     low, high = (float(bound) for bound in value.support())
     integer = family == "randint"
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(
-            f"`{place}` must be a distribution between two finite bounds, got {family} from {low:g} to "
-            f"{high:g}."
+            f"`{place}` must be a distribution with two finite bounds, got {family} from {low:g} to {high:g}."
         )
     if integer and not (low.is_integer() and high.is_integer()):
-        raise ValueError(f"`{place}` must have integers as bounds, got randint from {low:g} to {high:g}.")
+        raise ValueError(f"`{place}` must have integer bounds, got randint from {low:g} to {high:g}.")
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)

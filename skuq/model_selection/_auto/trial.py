@@ -1,4 +1,4 @@
-"""A candidate under evaluation: its out-of-fold forecasts so far, and their scores."""
+"""Candidate under evaluation, with its out-of-fold forecasts and scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq.model_selection._auto.space import Candidate
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean scores of forecasts, with the standard error of the CRPS."""
+    """Mean scores of forecasts, and the standard error of the CRPS."""
 
     crps: float
     standard_error: float
@@ -25,7 +25,7 @@ class Summary:
 
 
 def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
-    """Return the scores of forecasts, weighted by the repetitions of their rows."""
+    """Return the mean scores of forecasts, weighted by the repetitions of the rows."""
     crps = dist.crps(y)
     lower, upper = dist.interval(DEFAULT_COVERAGE).T
     total = repetitions.sum()
@@ -38,18 +38,18 @@ def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Sum
 
 @dataclass(eq=False)
 class Trial:
-    """A candidate and its results so far."""
+    """Candidate and its results."""
 
     candidate: Candidate
-    state: str = "running"  # or "complete", "pruned", "failed", "out of time" (for the next fit)
+    state: str = "running"  # or "complete", "pruned", "failed", "out of time" (no time for the next fit)
     seconds: float = 0.0
-    forecasts: list[Distribution] = field(default_factory=list)  # for the test rows of the finished folds
+    forecasts: list[Distribution] = field(default_factory=list)  # test rows of the finished folds
     crps: list[float] = field(default_factory=list)  # mean CRPS of each finished fold
     summary: Summary | None = None
     fitted: Any = None  # model fitted to all rows
     error: Exception | None = None
     handle: Any = None  # Optuna trial
-    reported: int = 0  # number of folds reported to Optuna
+    reported: int = 0  # number of folds that are reported to Optuna
 
     def out_of_fold(self) -> Distribution:
         return concat(self.forecasts)

@@ -1,1 +1,1 @@
-"""Metrics of more rows than memory holds, from additive statistics of blocks of rows."""
+"""Metrics of more rows than fit into memory, computed from sums over blocks of rows."""

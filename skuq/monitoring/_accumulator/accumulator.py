@@ -42,16 +42,16 @@ from skuq.monitoring._accumulator.report import ReportEntry, report_of
 from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
 
 MOST_SHOWN = 6
-"""Largest number of metrics whose names are shown."""
+"""The string representation has the names of at most this many metrics."""
 
 
 class MetricAccumulator:
     """Metrics of any number of rows, computed block by block; accumulators of different rows can be merged.
 
-    Use the accumulator for more rows than memory holds, for rows on several machines or in several files, or
-    for rows over time. Each block of rows updates the accumulator and may then be discarded. The accumulators
-    of several processes can be merged. If all rows fit into memory, use the functions of `skuq.metrics` or
-    `uncertainty_report`, which adds resampling.
+    Use the accumulator if there are more rows than fit into memory, if the rows are on several machines or in
+    several files, or if they arrive over time. Each block of rows updates the accumulator and may then be
+    discarded. The accumulators of several processes can be merged. If all rows fit into memory, use the
+    functions of `skuq.metrics` or `uncertainty_report`, which adds resampling.
 
     Parameters
     ----------
@@ -59,20 +59,20 @@ class MetricAccumulator:
         Metrics of skuq, by abbreviation or function. If none is given, all mergeable metrics without a
         required argument are used.
     levels : int or array-like of shape (k,), default=99
-        Levels of the calibration curve, and of metrics with a default of 99 levels. An integer m means the
-        levels 1/(m+1), ..., m/(m+1).
+        Levels of the calibration curve, and of all metrics that have 99 levels by default. An integer m means
+        the levels 1/(m+1), ..., m/(m+1).
     n_bins : int, default=10
-        Number of bins of the reliability table, and of metrics with a default of 10 bins.
+        Number of bins of the reliability table, and of all metrics that have 10 bins by default.
     accuracy : float, default=1e-3
-        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. The accuracy is half the
-        bin width of the histogram of the logarithm. A smaller value therefore makes the accumulator larger.
+        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1. A smaller value needs more
+        memory, because the histogram of the standard deviations has more bins.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. The coverage applies to all metrics of one interval.
+        Nominal coverage of the central interval. All metrics of a single interval use this coverage.
     curves : sequence of {"calibration", "reliability", "characteristics"}, default=all three
         Curves and tables to accumulate. "reliability" and "characteristics" need finite means and standard
         deviations.
     options : mapping of str to mapping, default=None
-        Options by abbreviation: ``options={"crpss": {"y_train": y_train}}``.
+        Options of the metrics, by abbreviation, for example ``options={"crpss": {"y_train": y_train}}``.
 
     Attributes
     ----------
@@ -87,38 +87,39 @@ class MetricAccumulator:
     total_weight : float
         Sum of the weights.
     has_atoms : bool
-        Whether a forecast so far has atoms (point masses). Its central interval may cover more than nominal.
+        Whether any forecast so far has atoms (point masses). The central intervals of such forecasts may
+        cover more than nominal.
     exact : dict of str to bool
-        Whether each metric equals the metric of all rows up to rounding. Other metrics use a histogram.
+        Whether each metric equals the metric of all rows up to rounding. If not, the metric is computed from
+        a histogram.
 
     Raises
     ------
     ValueError
-        If a metric is not mergeable, because the metric draws random groups of all rows, or because it needs
-        all rows with the given options.
+        If a metric cannot be computed from blocks of rows.
 
     See Also
     --------
-    uncertainty_report : Metrics of all rows at once, with intervals by resampling.
+    uncertainty_report : Metrics of rows that fit into memory, with bootstrap confidence intervals.
     calibration_drift : Comparison of the accumulators of several periods with nominal calibration.
     CoverageMonitor : A test of the coverage of rows over time.
 
     Notes
     -----
-    Sums over rows, counts at fixed levels and ranges can be merged exactly. These statistics give all scores,
-    coverage and width, `auucc_loss`, and metrics such as `mean_absolute_calibration_error`. ENCE, UCE and QCE
-    have bins of the predicted standard deviation. These metrics, the uncertainty characteristics curve and
-    areas of its parts use a logarithmic histogram whose bins hold the sums of the other columns. With
-    ``accuracy=1e-3`` and a million rows, the error of ENCE is below 1e-4 and the error of the area of the
-    curve below 1e-5. Areas of parts of the curve have an error below `accuracy`. The exact
-    `miscalibration_area` is computed with straight lines between ``1 / accuracy`` levels, with an error below
-    ``accuracy / 2``.
+    Sums over rows, counts at fixed levels, minima and maxima can be merged exactly. All scores, coverage,
+    width, `auucc_loss` and metrics such as `mean_absolute_calibration_error` are computed from them without
+    error. ENCE, UCE, QCE and the uncertainty characteristics curve need sorted rows. They are computed from a
+    histogram of the logarithm of the standard deviation. Each bin of the histogram contains the sums of all
+    numbers that the metric needs. With ``accuracy=1e-3`` and a million rows, the error of ENCE is below 1e-4
+    and the error of the area of the curve below 1e-5. Areas of parts of the curve have an error below
+    `accuracy`. `miscalibration_area` is computed with straight lines between ``1 / accuracy`` levels, with an
+    error below ``accuracy / 2``.
 
-    The state takes about 1 MB if standard deviations and errors span six orders of magnitude, for any number
-    of rows. QCE needs most of this memory. The time is O(n). All metrics and curves of normal forecasts take
-    about 1 s per million rows, and fewer metrics take less time. Each update also takes a few milliseconds,
-    so blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` take the least time if the
-    levels are the levels of the quantiles, because no distribution is evaluated:
+    The accumulator needs about 1 MB of memory for any number of rows if standard deviations and errors span
+    six orders of magnitude. QCE needs most of this memory. The time is O(n). All metrics and curves of normal
+    forecasts take about 1 s per million rows, and fewer metrics take less time. Each update also takes a few
+    milliseconds, so blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest if the
+    accumulator has the levels of the quantiles, because no quantiles are then computed:
     ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
 
     Examples
@@ -151,8 +152,8 @@ class MetricAccumulator:
         curves: Sequence[str] = CURVES,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        level_grid(levels, closed=True)  # raises for invalid levels
-        # Copies, because all later rows must use the same arguments.
+        level_grid(levels, closed=True)  # This call raises an error for invalid levels.
+        # The arguments are copied, because all later rows must use the same arguments.
         self._arguments: dict[str, Any] = {
             "levels": copy.deepcopy(levels),
             "n_bins": check_integer(n_bins, "n_bins"),
@@ -164,7 +165,7 @@ class MetricAccumulator:
         self._version = __version__
         self._specs, self._options, self._plans = plans_of_metrics(metrics, self._arguments)
         self._tables = plans_of_tables(self._arguments)
-        # Metrics with the same statistics share them.
+        # Statistics that several metrics need are stored once.
         self._statistics: list[Statistic] = []
         for plan in [*self._plans.values(), *self._tables.values()]:
             self._statistics += [each for each in plan.statistics if each not in self._statistics]
@@ -198,7 +199,7 @@ class MetricAccumulator:
 
     @property
     def has_atoms(self) -> bool:
-        """Whether a forecast so far has atoms, so that its central interval may cover more than nominal."""
+        """Whether any forecast so far has atoms (point masses)."""
         return self._values is not None and bool(self._value(self._tables["atoms"]))
 
     @property
@@ -214,8 +215,8 @@ class MetricAccumulator:
         y : array-like of shape (n,)
             Observed targets. A block without rows has no effect.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-            Forecast of every target. An array of lower and upper bounds is valid if there are only interval
-            metrics and no curves.
+            Forecast of every target. An array holds lower and upper bounds; all metrics must then be metrics
+            of intervals, and `curves` must be empty.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
 
@@ -235,9 +236,11 @@ class MetricAccumulator:
             return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
-            for options in self._options.values():  # the nominal coverage of an array of bounds is fixed
+            # An array of bounds has a fixed nominal coverage, so metrics with another coverage raise an
+            # error.
+            for options in self._options.values():
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
-        # The state changes only after all values are computed.
+        # The state changes only after all values are computed, so that an error leaves it unchanged.
         pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
         self._add(functools.reduce(_added, pieces), len(block), block.total)
         return self
@@ -248,8 +251,7 @@ class MetricAccumulator:
         Parameters
         ----------
         other : MetricAccumulator
-            Accumulator with the same arguments and the same version of skuq. The method does not change this
-            accumulator.
+            Accumulator with the same arguments, from the same version of skuq. `other` is not changed.
 
         Returns
         -------
@@ -260,8 +262,8 @@ class MetricAccumulator:
             raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
         if self._version != other._version:
             raise ValueError(
-                f"`other` must have the same version of skuq, {self._version}, got {other._version}, because "
-                "definitions may differ. Compute both with one version."
+                f"`other` must be from the same version of skuq, {self._version}, got {other._version}, "
+                "because definitions may differ between versions. Compute both with one version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)
@@ -277,7 +279,7 @@ class MetricAccumulator:
         return self.__copy__().merge(other)
 
     def __radd__(self, other: object) -> Self:
-        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` starts with 0
+        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` begins with 0.
 
     def result(self) -> dict[str, float]:
         """Return the metrics of all rows so far.
@@ -304,7 +306,7 @@ class MetricAccumulator:
         }
 
     def calibration_curve(self) -> CalibrationCurve:
-        """Return the exact shares of targets below the quantile of each level.
+        """Return the calibration curve: the observed share of targets at each nominal level.
 
         Returns
         -------
@@ -320,8 +322,8 @@ class MetricAccumulator:
         Returns
         -------
         table : DataFrame
-            Table as in the function `reliability_table`, for bins of equal weight. The errors of `lower` and
-            `upper` are within the accuracy.
+            Table as in the function `reliability_table`, for bins of equal weight. The columns `lower` and
+            `upper` have the relative accuracy `accuracy`.
         """
         table: pd.DataFrame = self._value(self._table("reliability", "table"))
         return table
@@ -332,7 +334,8 @@ class MetricAccumulator:
         Parameters
         ----------
         bands : {"std", "constant"}, default="std"
-            Bands of one standard deviation to either side of the mean, or the same band for every row.
+            Bands of one standard deviation on each side of the mean ("std"), or the same band for every row
+            ("constant").
 
         Returns
         -------
@@ -354,8 +357,7 @@ class MetricAccumulator:
         Returns
         -------
         quantiles : ndarray of shape (k,)
-            For each level, the smallest value that this share of the standard deviations does not exceed, in
-            the units of y and up to the relative accuracy.
+            Quantile at each level, in the units of y, with the relative accuracy `accuracy`.
         """
         p = np.atleast_1d(check_probabilities(levels, "levels"))
         squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
@@ -373,18 +375,18 @@ class MetricAccumulator:
         Parameters
         ----------
         confidence : float, default=0.95
-            Nominal probability of the intervals.
+            Nominal probability of the confidence intervals.
         n_resamples : int, default=1000
-            Number of draws of the means per row from their normal distribution, for the intervals of
-            functions of several means; 0 omits these intervals.
+            Number of draws for the intervals of metrics that are functions of several means. The means are
+            drawn from their normal distribution. 0 omits these intervals.
         random_state : int, RandomState instance or None, default=None
             Controls the draws. Pass an int for reproducible output across calls.
 
         Returns
         -------
         report : UncertaintyReport
-            Report as in `uncertainty_report`, with the value of calibrated forecasts if a formula is known.
-            Metrics that are not a function of means per row have no interval.
+            Report as in `uncertainty_report`. It has the value of a calibrated forecast only if a formula is
+            known. Metrics that are not functions of means over rows have no interval.
 
         Warns
         -----
@@ -411,7 +413,7 @@ class MetricAccumulator:
         ]
 
     def _setting(self, name: str) -> Any:
-        """Return an argument in a form that can be compared with the argument of another accumulator."""
+        """Return an argument in a form that can be compared between accumulators."""
         if name == "metrics":
             return self.metrics
         if name == "options":
@@ -451,13 +453,12 @@ class MetricAccumulator:
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
-        # The copy may share plans and statistics, because updates replace the statistics and never modify
-        # them.
+        # The copy may share plans and statistics, because updates replace statistics and do not modify them.
         copied.__dict__.update(self.__dict__)
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        # Plans contain functions, which may not be picklable; they are made again from the arguments.
+        # Plans contain functions that pickle may not support, so they are made again from the arguments.
         return {
             "version": self._version,
             "metrics": tuple(self._plans),

@@ -27,7 +27,7 @@ from skuq.monitoring._accumulator.statistics import AtomBlocks, below_median_row
 CURVES = ("calibration", "reliability", "characteristics")
 
 COMMON = ("levels", "n_bins", "coverage")
-"""Arguments of the accumulator that set an option of each metric with the same default."""
+"""Arguments of the accumulator that replace options of metrics with the same default."""
 
 DEFAULTS: dict[str, Any] = {
     "levels": 99,
@@ -45,8 +45,8 @@ def check_accuracy(accuracy: float) -> float:
     number = check_number(accuracy, "accuracy", positive=True)
     if not LEAST_ACCURACY <= number <= MOST_ACCURACY:
         raise ValueError(
-            f"`accuracy` must lie between {LEAST_ACCURACY:g} and {MOST_ACCURACY:g}, got {number:g}. It is "
-            "half the relative width of the bins of a histogram."
+            f"`accuracy` must lie between {LEAST_ACCURACY:g} and {MOST_ACCURACY:g}, got {number:g}. Pass the "
+            "relative accuracy of quantiles of the standard deviation."
         )
     return number
 
@@ -67,7 +67,7 @@ def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
 def plans_of_metrics(
     metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
-    """Return records, options and plans, by default of all mergeable metrics without required options."""
+    """Return the records, options and plans of the metrics."""
     given = {
         require_spec(name).abbreviation: check_mapping(each, "options")
         for name, each in check_mapping(arguments["options"], "options").items()
@@ -93,7 +93,7 @@ def plans_of_metrics(
         specs[name] = spec
     unused = sorted(set(given) - set(specs))
     if unused:
-        raise ValueError(f"`options` must be for the metrics {', '.join(specs)}, got {unused[0]!r}.")
+        raise ValueError(f"`options` must contain only the metrics {', '.join(specs)}, got {unused[0]!r}.")
     return specs, {name: options[name] for name in specs}, plans
 
 

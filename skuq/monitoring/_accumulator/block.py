@@ -32,12 +32,12 @@ class Block:
     def checked(
         cls, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
     ) -> Block:
-        """Return the checked rows of an update; `takes_bounds` allows an array of bounds."""
+        """Return the checked rows of an update."""
         check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
         return cls(*check(y_true, y_pred, sample_weight))
 
     def pieces(self) -> Iterator[Block]:
-        """Yield pieces of the rows whose intermediate results fit into the processor's cache."""
+        """Yield parts of the rows that are small enough for the processor's cache."""
         if len(self) <= BLOCK:
             yield self
             return
@@ -55,8 +55,8 @@ class Block:
 
     @cached_property
     def std(self) -> FloatArray:
-        """Standard deviation of each forecast, which must be finite."""
-        return finite_std(self.forecast)  # type: ignore[arg-type]  # only of distributions
+        """Return the standard deviation of each forecast; raise an error if it is infinite."""
+        return finite_std(self.forecast)  # type: ignore[arg-type]  # The forecast is a distribution here.
 
     @cached_property
     def error(self) -> FloatArray:
@@ -64,11 +64,11 @@ class Block:
 
     @cached_property
     def critical_scale(self) -> FloatArray:
-        """Factor of the standard deviation at which the band around the mean reaches the target."""
+        """Return the absolute error of each row divided by its standard deviation."""
         return critical_scales(self.error, self.std, self.std)
 
     def slots(self, key: str, width: float) -> Slots:
-        """Return the bin of each row by the logarithm of "std", "error" or "critical_scale"."""
+        """Return the histogram slot of each row for the values with the name `key`."""
         if (key, width) not in self._slots:
             self._slots[key, width] = Slots.of(getattr(self, key), width)
         return self._slots[key, width]

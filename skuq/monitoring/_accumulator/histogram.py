@@ -1,9 +1,9 @@
 """Logarithmic histogram that also stores sums of other columns.
 
-Order statistics of blocks cannot be added, but histograms can. In bins of equal relative width, a quantile
-has a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
-https://doi.org/10.14778/3352063.3352135). Each bin also holds sums of other columns. Metrics of binned or
-sorted rows use one representative row per bin, with the weight and the means of the bin.
+The histograms of two blocks of rows can be added, but their sorted rows cannot. All bins have the same
+relative width, so quantiles have a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
+https://doi.org/10.14778/3352063.3352135). Each bin also contains sums of other columns. Metrics of binned or
+sorted rows are computed from one row per bin, which has the weight of the bin and the means of its rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from skuq._weights import weighted
 
 
 def bin_width(accuracy: float) -> float:
-    """Return the bin width in log(x) at which centers have at most this relative error."""
+    """Return the bin width of log(x) for which the center of a bin has at most this relative error."""
     return float(np.log1p(2 * accuracy / (1 - accuracy)))
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Slot of each row of a block, numbered from bin ``first``.
-
-    Slot 0 holds zeros, slot ``1 + i`` holds bin ``first + i`` of the logarithm, the last slot infinite
-    values. ``low`` and ``high`` are the extreme values.
-    """
+    """Slot of each row: slot 0 for zeros, then the bins from bin ``first`` on, then infinite values."""
 
     index: IntArray
     first: int
@@ -59,11 +55,7 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class LogHistogram:
-    """Sums of columns over the rows of each slot. Histograms of the same bin width can be added.
-
-    ``table`` of shape (c, m) holds the sum of each column in each slot. The first column is the weight.
-    Slot 1 is bin ``first``.
-    """
+    """Sums of columns over the rows of each slot; the first column is the weight."""
 
     table: FloatArray
     first: int
@@ -72,13 +64,13 @@ class LogHistogram:
 
     @classmethod
     def of(cls, slots: Slots, columns: tuple[FloatArray, ...], weight: FloatArray | None) -> Self:
-        """Return the weight of each slot and the sums of the columns in it."""
+        """Return the histogram of one block of rows."""
         sums = [np.bincount(slots.index, weight, slots.size)]
         sums += [np.bincount(slots.index, weighted(column, weight), slots.size) for column in columns]
         return cls(np.array(sums, dtype=np.float64), slots.first, slots.low, slots.high)
 
     def __add__(self, other: Self) -> Self:
-        # If one histogram has no bins, the position of the other is valid for both.
+        # If one of the histograms has no bins, the sum begins at the first bin of the other histogram.
         parts = [each for each in (self, other) if each.table.shape[1] > 2] or [self]
         first = min(each.first for each in parts)
         last = max(each.first + each.table.shape[1] - 2 for each in parts)
@@ -100,21 +92,17 @@ class LogHistogram:
 
     @property
     def means(self) -> FloatArray:
-        """Means of the other columns in each occupied slot, shape (c - 1, b)."""
+        """Return the means of the other columns in each non-empty slot, shape (c - 1, b)."""
         occupied = self.occupied
         return np.asarray(self.table[1:, occupied] / self.table[0, occupied])
 
     def quantile(self, levels: FloatArray, width: float) -> FloatArray:
-        """Return, for each level, the smallest value with a cumulative share of at least the level.
-
-        The bin is exact. The result is the point of the bin with the smallest relative error, tanh(width /
-        2).
-        """
+        """Return the quantile at each level, up to the width of a bin."""
         cumulative = np.cumsum(self.table[0])
         limit = (levels - ROUNDING) * cumulative[-1]
         slot = np.minimum(np.searchsorted(cumulative, limit), self.occupied[-1])
         slot = np.maximum(slot, self.occupied[0])
-        # This point has the same relative error at both ends e^a and e^(a + width) of a bin.
+        # This point of a bin has the same relative distance from both of its ends.
         center = np.exp((self.first - 1 + slot) * width) * (1 + np.tanh(width / 2))
         center = np.where(slot == 0, 0.0, np.where(slot == self.table.shape[1] - 1, np.inf, center))
         return np.clip(center, self.low, self.high)

@@ -1,6 +1,7 @@
-"""Plans, which compute metrics and tables from statistics of blocks of rows.
+"""Plans: functions that compute metrics and tables from statistics of blocks of rows.
 
-The record of a metric defines its plan: `FastPath.rows` for functions of means per row, otherwise `Merging`.
+The record of a metric defines its plan. Functions of means over rows have `FastPath.rows`, and other metrics
+have `Merging`.
 """
 
 from __future__ import annotations
@@ -41,14 +42,13 @@ from skuq.monitoring._accumulator.statistics import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Statistics of a metric or table, the function that returns its value, and whether it is exact."""
+    """Statistics of a metric or table, and the function that computes its value from them."""
 
     statistics: tuple[Statistic, ...]
     value: Callable[..., Any]
     exact: bool = True
 
     def then(self, value: Callable[[Any], Any]) -> Plan:
-        """Return a plan that applies a function to the value of this plan."""
         return replace(self, value=lambda *states: value(self.value(*states)))
 
 
@@ -56,8 +56,9 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     name = spec.abbreviation
     if spec.of_classes:
         raise ValueError(
-            f"`metrics` must be metrics of distributions or intervals, got {name!r}, a classification "
-            "metric. Average its values over blocks with weights, or compute it on a sample of the rows."
+            "`metrics` must be metrics of distributions or intervals, got the classification metric "
+            f"{name!r}. Compute it for each block and average the values with weights, or compute it for a "
+            "sample of the rows."
         )
     if spec.of_targets:
         raise ValueError(
@@ -70,14 +71,14 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         means = means_plan(spec.fast.rows, options)  # type: ignore[arg-type]
         return means.then(lambda found: float(value_of_means(spec, options, found)))
     if spec.merging is None:
-        reason = "it is not a function of means per row, counts or one histogram"
+        reason = "it needs all rows at once"
         if spec.needs_X:
             reason = "it depends on the features of all rows"
         elif spec.random:
             reason = "it draws random groups of all rows"
         raise ValueError(
-            f"`metrics` must be mergeable, but {name!r} is not, because {reason}. Compute it on a sample of "
-            "the rows."
+            f"`metrics` must be computable from blocks of rows, but {name!r} is not, because {reason}. "
+            "Compute it for a sample of the rows."
         )
     return _plan_of_merging(spec, {**spec.options, **options}, accuracy)
 
@@ -87,16 +88,16 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     rows = 1 if reference is None else len(as_distribution(reference))
     if rows != 1:
         raise ValueError(
-            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} "
-            "rows. The rows of later updates are not known in advance."
+            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, which applies to "
+            f"the rows of all updates, got {rows} rows."
         )
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means per row in any units, by a test on three rows."""
+    """Return whether the metric is a function of means over rows, by a test on three rows."""
     if spec.fast.rows is None:
         return False
-    with np.errstate(all="ignore"):  # squares of these targets overflow
+    with np.errstate(all="ignore"):  # The squares of these targets overflow.
         rows = spec.fast.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options)
     return rows is not None
 
@@ -115,8 +116,6 @@ def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: flo
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
-    """Return a plan that applies a function to the values of several plans."""
-
     def value_of_states(*states: Any) -> Any:
         rest = iter(states)
         return value(*(plan.value(*islice(rest, len(plan.statistics))) for plan in plans))
@@ -129,15 +128,11 @@ def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
 
 
 def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
-    """Return the plan of the calibration curve, by default at 1 / accuracy levels.
-
-    Linear interpolation of a rising curve between these levels changes areas by at most half the distance
-    between two levels.
-    """
+    """Return the plan of the calibration curve; the default levels are 1 / accuracy levels."""
     if levels is None:
         levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     grid = level_grid(levels, closed=True)
-    # `mean_absolute_calibration_error` has the same statistic at these levels, so it is stored only once.
+    # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
     means = means_plan(curve_rows(99, kind), {"levels": levels})
     return means.then(lambda found: CalibrationCurve(grid, proportions_of_means(found, grid)))
 
@@ -165,7 +160,7 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:
-    """Return the plan of the curve, computed with one representative row per bin of the critical scale."""
+    """Return the plan of the uncertainty characteristics curve, with one row per bin of the histogram."""
 
     def value(histogram: LogHistogram, moments: Moments) -> UncertaintyCharacteristicsCurve:
         *band, error = histogram.means
@@ -179,12 +174,13 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
 def _checked_characteristics_plan(
     bands: str, spec: MetricSpec, options: Mapping[str, Any], accuracy: float
 ) -> Plan:
-    """Return the plan of the curve for a metric, or raise for options that the histograms do not support."""
+    """Return the plan of the curve for a metric, or raise an error for unsupported options."""
     for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
         if options[name] != plain:
             raise ValueError(
                 f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}, "
-                "because the curve of other bands is not mergeable. Compute it on a sample of the rows."
+                "because the curve of other bands cannot be computed from blocks of rows. Compute it for a "
+                "sample of the rows."
             )
     return characteristics_plan(bands, accuracy)
 

@@ -1,4 +1,4 @@
-"""Report of an accumulator, with intervals from the sums of squares."""
+"""Report of an accumulator, with confidence intervals from sums of squares."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class ReportEntry:
 
     @property
     def _sums(self) -> Sums | None:
-        """Sums of per-row values if the metric depends on these sums only, otherwise None."""
+        """Return the sums over rows if the metric depends only on these sums, otherwise None."""
         sums = self.state[0]
         only = self.spec.fast.rows is not None and len(self.state) == 1
         return sums if only and isinstance(sums, Sums) else None
 
     def standard_error(self, n: float) -> float:
-        """Return the standard error of a mean of one number per row, NaN for other metrics."""
+        """Return the standard error of a metric that is a mean over rows, or NaN for other metrics."""
         sums = self._sums
         if sums is None or sums.products is None or self.spec.fast.combine is not None:
             return np.nan
@@ -44,7 +44,7 @@ class ReportEntry:
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[float, float]:
-        """Return the interval of a metric that is a function of means per row, NaN for other metrics."""
+        """Return the interval of a metric that is a function of means over rows, or NaN for other metrics."""
         sums = self._sums
         if sums is None:
             return np.nan, np.nan
@@ -55,12 +55,12 @@ class ReportEntry:
         values = value_of_means(self.spec, self.options, draws)
         if not values.size or not np.isfinite(values).all():
             return np.nan, np.nan
-        # Draws of a nonlinear metric have a bias, and the interval is corrected for it.
+        # The draws of a nonlinear metric are biased, and the BCa interval corrects this bias.
         return interval_of_draws(values, float(self.value(sums)), 0.0, confidence, "bca")
 
 
 def _covariance(sums: Sums) -> FloatArray:
-    """Return the covariance of the columns in their units, shape (c, c); NaN for infinite columns."""
+    """Return the covariance of the columns, shape (c, c), with NaN for infinite columns."""
     products: Any = sums.products
     with np.errstate(invalid="ignore", over="ignore"):
         means = sums.means / sums.units
@@ -71,14 +71,14 @@ def _covariance(sums: Sums) -> FloatArray:
 
 
 def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> FloatArray:
-    """Draw means of n rows from their normal distribution, shape (size, c)."""
-    if sums.products is None:  # shares of the rows between levels
+    """Draw the means of n rows from their approximate normal distribution, shape (size, c)."""
+    if sums.products is None:  # The columns are shares of the rows between levels.
         share = np.maximum(sums.means, 0.0)
         return np.asarray(rng.multinomial(round(n), share / share.sum(), size=size) / n)
     covariance = _covariance(sums) / n
     if not np.isfinite(covariance).all():
         return np.empty((0, sums.means.size))
-    # Cholesky factors are not used, because the covariance of proportional columns is singular.
+    # The covariance of proportional columns is singular, so it has no Cholesky factors.
     values, vectors = np.linalg.eigh(covariance)
     spread = rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
     return np.asarray(sums.means + spread * sums.units)

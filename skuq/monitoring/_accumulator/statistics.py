@@ -1,4 +1,4 @@
-"""Statistics of blocks of rows, and their sums."""
+"""Statistics of blocks of rows, which can be added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skuq.monitoring._accumulator.histogram import LogHistogram
 
 
 class Statistic(ABC):
-    """Function of a block of rows. Its values are immutable and can be added with ``+``."""
+    """Function of a block of rows; its values are immutable and can be added with ``+``."""
 
     @abstractmethod
     def of(self, block: Block) -> Any:
@@ -34,7 +34,7 @@ class Statistic(ABC):
 
 
 def same(first: Any, second: Any) -> bool:
-    """Return whether options are equal, comparing mappings, arrays and distributions by content."""
+    """Return whether two options are equal; mappings, arrays and distributions are compared by content."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
     if isinstance(first, Distribution) or isinstance(second, Distribution):
@@ -48,10 +48,7 @@ def same(first: Any, second: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of c columns and, for dense columns, of their products.
-
-    ``products`` of shape (c, c) are divided by ``units``, powers of two that avoid overflow and underflow.
-    """
+    """Weighted sums of columns and, for dense columns, of their products, in units against overflow."""
 
     total: float
     sums: FloatArray
@@ -60,7 +57,7 @@ class Sums:
 
     def __add__(self, other: Self) -> Self:
         units = np.maximum(self.units, other.units)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs give NaN
+        with np.errstate(invalid="ignore", over="ignore"):  # The sum of inf and -inf is NaN.
             sums, products = self.sums + other.sums, None
             if self.products is not None and other.products is not None:
                 products = self.products * _outer_square(self.units / units)
@@ -78,7 +75,7 @@ def _outer_square(values: FloatArray) -> FloatArray:
 
 
 class RowSums(Statistic):
-    """Sums of the values per row ``rows(y, forecast, **options)`` of a metric."""
+    """Sums over rows of the values ``rows(y, forecast, **options)`` of a metric."""
 
     def __init__(self, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.rows, self.options = rows, dict(options)
@@ -92,7 +89,7 @@ class RowSums(Statistic):
         columns = values if isinstance(values, tuple) else (values,)
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
         units = np.array([unit_of(column) for column in columns])
-        with np.errstate(all="ignore"):  # infinite values have no variance
+        with np.errstate(all="ignore"):  # Infinite values have no variance.
             columns = tuple(column / unit for column, unit in zip(columns, units, strict=True))
             scaled = [weighted(column, weight) for column in columns]
             products = np.array([[left @ right for right in columns] for left in scaled])
@@ -116,7 +113,7 @@ class Moments:
     high: float
 
     def __add__(self, other: Moments) -> Moments:
-        # The second part moves the mean in proportion to its weight (Chan, Golub and LeVeque 1983).
+        # The mean of both parts is computed as in Chan, Golub and LeVeque (1983).
         total, gap = self.total + other.total, other.mean - self.mean
         return Moments(
             total,
@@ -149,7 +146,7 @@ class AtomBlocks(Statistic):
 
 @dataclass(frozen=True, eq=False)
 class SquaresHistogram:
-    """Predicted variances and squared errors in bins of the standard deviation, in squares of ``units``."""
+    """Scaled predicted variances and squared errors, in bins of the standard deviation."""
 
     histogram: LogHistogram
     units: tuple[float, float]
@@ -186,7 +183,7 @@ class SquaresByStd(Statistic):
 
 
 class RowsByStd(Statistic):
-    """Values per row ``rows(y, forecast, **options)``, in bins of the predicted standard deviation."""
+    """Values ``rows(y, forecast, **options)`` of a metric, in bins of the predicted standard deviation."""
 
     def __init__(self, width: float, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.width, self.rows, self.options = width, rows, dict(options)
@@ -204,10 +201,7 @@ class RowsByStd(Statistic):
 
 
 class BandsByScale(Statistic):
-    """Bands and absolute errors, in bins of the factor at which the band reaches the target.
-
-    ``bands`` "std" is one standard deviation, "constant" is a band of 1 in every row.
-    """
+    """Bands and absolute errors, in bins of the factor at which the band reaches the target."""
 
     def __init__(self, width: float, bands: str) -> None:
         self.width, self.bands = width, bands

@@ -1,1 +1,1 @@
-"""Stacked modules: the networks of all members in one torch module."""
+"""Stacked modules, which contain the networks of all members in one torch module."""

@@ -1,4 +1,4 @@
-"""Concrete dropout: learned rates for hidden layers or for the features of a user's network."""
+"""Concrete dropout: learned dropout rates of hidden layers, or of the inputs of a last layer."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule, headed
 
 FIRST_RATE, TEMPERATURE = 0.1, 0.1
-"""Initial dropout rate, and temperature of the concrete distribution of the draws."""
+"""Initial dropout rate, and temperature of the concrete distribution."""
 
 LOGIT_SPEED = 10.0
-"""Learning rate of the logits, relative to weights. With 1, rates still decrease at the end of training."""
+"""Learning rate of the logits relative to weights; with 1, rates still decrease at the end of training."""
 
 
 def first_logits(n_members: int, n_layers: int) -> FloatArray:
-    """Return the initial logits in the form in which they are stored, divided by `LOGIT_SPEED`."""
+    """Return the initial logits divided by `LOGIT_SPEED`, the form in which they are stored."""
     return np.full((n_members, n_layers), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
 
 
 class LearnedRates(StackedModule):
-    """Networks with learned dropout rates, one per layer with dropout.
+    """Networks with one learned dropout rate per layer with dropout."""
 
-    A unit is multiplied by (1 - z) / (1 - p). z is close to 0 or 1 and differentiable with respect to p: the
-    logistic function of (logit p + logit u) / temperature, with u uniform.
-    """
+    # A unit is multiplied by (1 - z) / (1 - p). z is the logistic function of (logit p + logit u) /
+    # temperature with u uniform. It is close to 0 or 1, and differentiable with respect to p.
 
     length_scale: float
 
@@ -50,7 +49,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Return ``total`` (M,) plus the divergence of layer k; ``weight`` follows the layer's units."""
+        """Return ``total`` (M,) plus the divergence of layer k, for the weights that follow this layer."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))
@@ -58,7 +57,6 @@ class LearnedRates(StackedModule):
         return total + weight.shape[2] * (log_rate.exp() * log_rate + log_kept.exp() * log_kept)
 
     def rates(self) -> FloatArray:
-        """Return the learned rates of the first member, one per layer."""
         learned: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
         return learned
 
@@ -81,7 +79,7 @@ class ConcreteDropoutMLP(LearnedRates, StackedDropout):
         self.length_scale = length_scale
 
     def penalty(self) -> Tensor:
-        """Return the Kullback-Leibler divergence from the prior per row, shape (M,)."""
+        """Return the divergence from the prior, divided by the number of rows, shape (M,)."""
         weights = self.weights
         total = 0.5 * self.length_scale**2 * weights["weight_0"].square().sum((1, 2))
         for k in range(len(self.dropped)):
@@ -90,7 +88,7 @@ class ConcreteDropoutMLP(LearnedRates, StackedDropout):
 
 
 class ConcreteUserModule(StackedUserModule, LearnedRates):
-    """The user's networks, with dropout before a last layer of two outputs; `headed` makes ``build``."""
+    """The user's networks, each followed by dropout and a last layer with two outputs."""
 
     def __init__(
         self,
@@ -112,15 +110,15 @@ class ConcreteUserModule(StackedUserModule, LearnedRates):
         return self.head(x)
 
     def penalty(self) -> Tensor:
-        """Return the Kullback-Leibler divergence of the last layer from the prior per row, shape (M,)."""
+        """Return the divergence of the last layer from the prior, per training row, shape (M,)."""
         weight = self.weights["head.weight"]
         return self._with_penalty(weight.new_zeros(len(weight)), 0, weight) / self.get_buffer("n_rows")
 
     def values_of_draws(self, n_draws: int) -> int:
-        return max(self.values_a_row, 2 * n_draws)  # the user's network runs once for all draws
+        return max(self.values_a_row, 2 * n_draws)  # the user's network runs only once
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw last layers; return a function of rows (B, d) that returns the outputs (S, 2, B)."""
+        """Draw last layers; return a function from rows (B, d) to outputs (S, 2, B)."""
         weight, bias = self.weights["head.weight"], self.weights["head.bias"].unsqueeze(-1)
         uniform = torch.from_numpy(rng.random((n_draws, weight.shape[2], 1), dtype=np.float32))
         drawn = weight * self._factors(0, uniform.to(weight)).transpose(1, 2)
@@ -129,7 +127,7 @@ class ConcreteUserModule(StackedUserModule, LearnedRates):
 
 @dataclass(frozen=True)
 class ConcreteArchitecture:
-    """Settings of a `ConcreteDropoutMLP` or, with ``module``, of a `ConcreteUserModule`."""
+    """Settings of a `ConcreteDropoutMLP`, or of a `ConcreteUserModule` if there is a ``module``."""
 
     hidden: tuple[int, ...]
     length_scale: float

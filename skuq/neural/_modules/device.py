@@ -13,17 +13,16 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""Least number of members that run on a GPU, whose steps take as long for one network as for hundreds."""
+"""Smallest number of networks for a GPU; a step on a GPU takes the same time for one and for hundreds."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:
-    """Return the torch device of a parameter ``device`` for the given number of members."""
     check_option(device, "device", DEVICES)
     available = torch.cuda.is_available()
     if device == "cuda" and not available:
         raise ValueError(
-            "`device` is 'cuda', but torch finds no GPU. Use device='auto', or install a build of torch with "
-            "CUDA."
+            "`device` is 'cuda', but torch finds no GPU. Use device='auto', or install torch with support "
+            "for CUDA."
         )
     worth = available and n_members >= _MEMBERS_WORTH_A_GPU
     return torch.device("cuda" if device == "cuda" or (device == "auto" and worth) else "cpu")
@@ -35,7 +34,7 @@ def read_dtype(dtype: str) -> torch.dtype:
 
 @contextmanager
 def thread_limit(n_threads: int = 1) -> Iterator[None]:
-    """Limit the threads of torch in a context; small networks are slower with more threads."""
+    """Limit the number of torch threads in the context; small networks are slower with more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -46,10 +45,10 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 
 @contextmanager
 def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators of torch in a context, for layers that use them, and restore them afterward."""
+    """Seed the generators of torch in the context, and restore them afterward."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs permanently
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed all GPUs
         if on_gpu:
             torch.cuda.manual_seed(seed)
         yield

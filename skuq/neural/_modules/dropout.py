@@ -35,7 +35,7 @@ _DROPOUT_LAYERS = (
 
 
 class StackedDropout(StackedModule):
-    """M perceptrons with dropout after the hidden layers in ``dropped``."""
+    """M perceptrons with dropout after each hidden layer whose number is in ``dropped``."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class StackedDropout(StackedModule):
 
     @abstractmethod
     def _factors(self, k: int, uniform: Tensor) -> Tensor:
-        """Return the factors of the units of hidden layer k for uniform draws (M or S, H, B)."""
+        """Return the factors of the units of hidden layer k, given uniform draws (M or S, H, B)."""
 
     def _outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs from the values of the last layer; both have shape (M or S, k, B)."""
+        """Return the outputs (M or S, k, B), given the values of the last layer."""
         return x
 
     def forward_members(self, x: Tensor) -> Tensor:
@@ -69,18 +69,18 @@ class StackedDropout(StackedModule):
     # ------------------------------------------------------------------------------- networks drawn
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return the approximate number of hidden values per row for the given number of drawn networks."""
+        """Return the approximate number of hidden values per row for ``n_draws`` networks."""
         return n_draws * max(
             int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight")
         )
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function of rows (B, d) that returns the outputs (S, k, B)."""
+        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
         layers = self.layers_of_samples(n_draws, rng)
         return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks; return each layer's weights, (S, H', H) if they follow dropout, and its biases."""
+        """Draw networks; return the weights of each layer, (S, H', H) after dropout, and its biases."""
         weights, layers = self.weights, []
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]
@@ -92,7 +92,7 @@ class StackedDropout(StackedModule):
         return layers
 
     def run_samples(self, layers: list[tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
-        """Return the outputs (S, k, B) of drawn networks for features (d, B)."""
+        """Return the outputs (S, k, B) of drawn networks, given features (d, B)."""
         for k, (weight, bias) in enumerate(layers):
             x = torch.matmul(weight, x).add_(bias)
             if k < len(layers) - 1:
@@ -101,7 +101,7 @@ class StackedDropout(StackedModule):
 
 
 class DropoutMLP(StackedDropout):
-    """Perceptrons with a given dropout rate; outputs are logits, or a mean and a learned noise variance."""
+    """Perceptrons with a given dropout rate; they output logits, or a mean and a constant noise variance."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class DropoutMLP(StackedDropout):
 
 
 class DropoutUserModule(StackedUserModule):
-    """The user's networks with dropout layers; the outputs have the same meaning as in `DropoutMLP`."""
+    """The user's networks with dropout layers; they have the same outputs as `DropoutMLP`."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class DropoutUserModule(StackedUserModule):
         if not any(layer.p > 0 for layer in self._dropout_layers()):
             raise ValueError(
                 "`module` must build a network with dropout layers, such as torch.nn.Dropout(0.2), got a "
-                "network without dropout, whose draws are all the same."
+                "network without dropout layers, for which all draws are equal."
             )
         self._try_drawing(torch.zeros(2, n_features, dtype=dtype))
 
@@ -151,8 +151,9 @@ class DropoutUserModule(StackedUserModule):
                 self.networks(2, np.random.default_rng(0))(x)
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
-                "`module` must build a network that torch.func.vmap can run, because all rows share one draw "
-                f"of its dropout layers, got the error: {error}. Avoid control flow that depends on values."
+                "`module` must build a network that works with torch.func.vmap, because one draw of "
+                f"its dropout layers applies to all rows, got the error: {error}. Avoid control flow that "
+                "depends on values."
             ) from error
 
     def _dropout_layers(self) -> list[Any]:
@@ -165,7 +166,7 @@ class DropoutUserModule(StackedUserModule):
         return n_draws * self.values_a_row
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function of rows (B, d) that returns the outputs (S, k, B)."""
+        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
         seed, pattern = int(rng.integers(1 << 62)), self._pattern[0].eval()
         for layer in self._dropout_layers():
             layer.train()
@@ -178,7 +179,7 @@ class DropoutUserModule(StackedUserModule):
         draws = vmap(vmap(one_row, randomness="same"), randomness="different")
 
         def run(x: Tensor) -> Tensor:
-            with seeded_torch(seed, x.device):  # the same draws for all blocks of rows
+            with seeded_torch(seed, x.device):  # gives the same draws for all blocks of rows
                 return with_noise(self, draws(x.expand(n_draws, *x.shape)).transpose(1, 2))
 
         return run
@@ -186,7 +187,7 @@ class DropoutUserModule(StackedUserModule):
 
 @dataclass(frozen=True)
 class DropoutArchitecture:
-    """Settings of a `DropoutMLP` or, with ``module``, of a `DropoutUserModule`."""
+    """Settings of a `DropoutMLP`, or of a `DropoutUserModule` if there is a ``module``."""
 
     hidden: tuple[int, ...]
     rate: float = 0.2
@@ -204,7 +205,6 @@ class DropoutArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Check ``dropout`` and ``last_layer``, and return the architecture."""
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if module is not None:
             return cls((), module=module, noise=noise)

@@ -1,4 +1,4 @@
-"""Outputs of trained networks for new rows, in blocks of bounded memory."""
+"""Outputs of trained networks for new rows, computed in blocks of limited size."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _NUMBERS_AT_ONCE = 1 << 21
 
 
 def rows_at_once(values_a_row: int) -> int:
-    """Return the number of rows per block for the given number of hidden values per row."""
+    """Return the number of rows per block, given the number of hidden values per row."""
     return max(64, _NUMBERS_AT_ONCE // max(1, values_a_row))
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    """Return a copy in evaluation mode, in float64 if possible: rows then do not affect each other."""
+    """Return a copy in evaluation mode, in float64 if possible, so that rows do not affect each other."""
     dtype = torch.float64 if module.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 
 
 def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor]:
-    """Yield blocks of rows (b, d), with the type and device of ``like``."""
+    """Yield blocks of rows (b, d) with the type and the device of ``like``."""
     step = rows_at_once(values_a_row)
     for start in range(0, len(X), step):
         yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
@@ -37,7 +37,7 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
 def output_blocks(
     module: StackedModule, X: FloatArray, device: torch.device, values_a_row: int | None = None
 ) -> Iterator[Tensor]:
-    """Yield the k outputs of each member for each block of b rows, shape (b, M, k), in float64."""
+    """Yield the k outputs of all members for blocks of b rows, shape (b, M, k), in float64."""
     module = to_predict(module, device)
     values = (values_a_row or module.values_a_row) * module.n_members
     with torch.no_grad():
@@ -46,7 +46,7 @@ def output_blocks(
 
 
 def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the k outputs of each member for each row, shape (n, M, k)."""
+    """Return the k outputs of all members for all rows, shape (n, M, k)."""
     outputs: FloatArray = torch.cat(list(output_blocks(module, X, device))).numpy()
     return outputs
 
@@ -54,7 +54,7 @@ def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -
 def member_moments(
     module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each member's means and variances, both (n, M); variances are 0 if there is one output."""
+    """Return the means and variances (n, M) by the members; the variances are 0 if there is one output."""
     outputs = member_outputs(module, X, device)
     if n_outputs == 1:
         return outputs[..., 0], np.zeros(outputs.shape[:2])

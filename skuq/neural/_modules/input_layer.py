@@ -1,4 +1,4 @@
-"""Input layer for tables: learned frequencies and scales before the first dense layer."""
+"""Input layer for tables: learned frequencies and scales of the columns."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from skuq._typing import FloatArray
 from skuq._validation import check_option
 
 Workspace = Callable[[str, int, int], Tensor]
-"""``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
+"""``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""Maximum number of combinations of a column's cosines."""
+"""Largest number of combinations of the cosines of a column."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Initial size of the combinations relative to a dense layer; full size gives worse forecasts on few rows."""
+"""Initial weights of the combinations relative to a dense layer; with 1, few rows give worse forecasts."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""Maximum number of frequencies per column and in total for ``n_frequencies="auto"``."""
+"""Largest number of frequencies per column, and in total, with ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
-"""Learning rate of the scales, relative to other weights. Scales are stored divided by this number."""
+"""Learning rate of the scales relative to other weights; stored scales are divided by this number."""
 
 
 class InputValues(NamedTuple):
-    """Features (M, d, B), angles and waves (M, d, F, B) and unscaled output of a forward pass."""
+    """Values of a forward pass: features (M, d, B), angles and waves (M, d, F, B), and unscaled outputs."""
 
     features: Tensor
     angles: Tensor
@@ -41,12 +41,11 @@ class InputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the input layer; the default leaves the input unchanged.
+    """Settings, weights and derivatives of the input layer; by default, the layer has no effect."""
 
-    Each column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned frequencies
-    f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). Each output is
-    multiplied by its learned scale if ``scaled``.
-    """
+    # The outputs for a column x are x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned
+    # frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). If
+    # `scaled`, each output is multiplied by a learned scale.
 
     n_frequencies: int = 0
     scaled: bool = False
@@ -62,7 +61,7 @@ class InputLayer:
         return min(_N_COMBINATIONS, self.n_frequencies)
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
-        """Return initial weights; each member has its own generator."""
+        """Return the initial weights; each member has its own random generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
             d, n = n_features, self.n_frequencies
@@ -88,7 +87,7 @@ class InputLayer:
     def forward(
         self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
     ) -> tuple[Tensor, InputValues]:
-        """Return the input of the first dense layer, and the values for `backward`, for x (M, d, B)."""
+        """Return the input of the first dense layer for x (M, d, B), and the values for `backward`."""
         n_rows = x.shape[2]
 
         def memory(name: str, rows: int) -> Tensor | None:
@@ -110,7 +109,7 @@ class InputLayer:
     def _waves(
         self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return angles and their cosines, both (M, d, F, B)."""
+        """Return the angles and their cosines, both of shape (M, d, F, B)."""
         shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
         phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
         if angles_out is None or waves_out is None:
@@ -127,7 +126,7 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients, given the output's gradient ``slope``; overwrite ``slope`` and ``kept``."""
+        """Write the gradients, given the gradient ``slope`` of the output; ``slope`` and ``kept`` change."""
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
@@ -138,7 +137,7 @@ class InputLayer:
             gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # the memory of the cosines is reused for the derivative with respect to the angles
+            # the derivative for the angles is written into the memory of the cosines
             combination = weights["combination"].flatten(0, 1)
             torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
             waves.mul_(angles.sin_())
@@ -149,7 +148,7 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """Settings of the layers of a network, except their sizes."""
+    """Settings of the layers of a network, without their sizes."""
 
     n_frequencies: int | str = 0
     scaled: bool = False
@@ -157,7 +156,6 @@ class Layers:
 
     @classmethod
     def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
-        """Check the parameters and return the settings of the layers."""
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
@@ -172,7 +170,7 @@ class Layers:
 
 
 PLAIN_LAYERS = Layers()
-"""Layers without frequencies and scales, with rectified linear units."""
+"""Rectified linear units, without learned frequencies and scales."""
 
 
 def _checked_frequencies(n_frequencies: Any) -> int | str:

@@ -1,4 +1,4 @@
-"""Linear last layer on learned features, and its normal posterior."""
+"""Linear last layer of a network, and the normal posterior of its weights."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class _HasFeatures(Protocol):
 
 
 class FeatureMLP(StackedMLP):
-    """Multilayer perceptron with access to the input of its last layer."""
+    """Multilayer perceptron that also returns the input of its last layer."""
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last layer, (M, k, B), for features (M, d, B)."""
+        """Return the input (M, k, B) of the last layer, given features (M, d, B)."""
         inputs: list[Tensor] = []
         self._run(x, inputs)
         return inputs[-1]
@@ -41,7 +41,7 @@ class FeatureMLP(StackedMLP):
 
 @dataclass(frozen=True)
 class FeatureArchitecture:
-    """Settings of networks with a linear last layer and access to its input."""
+    """Settings of networks with a linear last layer, which also return the input of this layer."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
@@ -54,9 +54,9 @@ class FeatureArchitecture:
         module: Callable[[int, int], Any] | None,
         layers: Layers = PLAIN_LAYERS,
     ) -> Self:
-        """Return the architecture of checked parameters; ``module`` is the network before the last layer."""
+        """Return the settings from checked parameters; ``module`` builds the layers before the last."""
         if module is not None and not hidden:
-            raise ValueError("`hidden_layer_sizes` must end with the number of outputs of `module`, got ().")
+            raise ValueError("`hidden_layer_sizes` must contain the number of outputs of `module`, got ().")
         return cls(hidden, module, layers)
 
     def __call__(
@@ -70,7 +70,7 @@ class FeatureArchitecture:
 
 
 def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the input of the first member's last layer, with a column of ones for the bias."""
+    """Return the input of the last layer of the first member, with a column of ones for the bias."""
     module = to_predict(module, device)
     body = cast(_HasFeatures, module)
     with torch.no_grad():
@@ -84,19 +84,19 @@ def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> F
 
 @dataclass(frozen=True, eq=False)
 class LastLayerWeights:
-    """Independent normal weights of a last layer; the columns of ``rotation`` are the basis."""
+    """Normal weights of a last layer, independent in the basis of the columns of ``rotation``."""
 
     rotation: FloatArray | None
     mean: FloatArray
     variance: FloatArray
 
     def moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of each row, both (n,)."""
+        """Return the mean and the epistemic variance of each row, both (n,)."""
         rotated = self._rotated(features)
         return rotated @ self.mean, np.square(rotated) @ self.variance
 
     def draws(self, features: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Return the values of random functions at each row, (n, n_draws); equal seeds give equal values."""
+        """Return the values (n, n_draws) of random functions; equal seeds give equal functions."""
         z = np.random.default_rng(seed).standard_normal((n_draws, len(self.mean)))
         return self._rotated(features) @ (self.mean + np.sqrt(self.variance) * z).T
 
@@ -106,11 +106,10 @@ class LastLayerWeights:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Bayesian linear regression whose prior ``precision`` and ``noise`` variance maximize the evidence.
+    """Bayesian linear regression with the ``precision`` and ``noise`` variance that maximize the evidence."""
 
-    ``rotation`` and ``eigenvalues`` are the eigendecomposition of the weighted matrix X'X of the features.
-    ``projected`` is X'y in the basis of the eigenvectors.
-    """
+    # `rotation` and `eigenvalues` are the eigendecomposition of X'WX. `projected` is X'Wy in the basis of the
+    # eigenvectors.
 
     rotation: FloatArray
     eigenvalues: FloatArray
@@ -142,7 +141,7 @@ class Evidence:
         return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
     def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Return the same prior with the noise of maximum likelihood on held-out rows, at least ``noise``."""
+        """Return the same prior with the most likely noise variance for held-out rows, at least ``noise``."""
         square = np.square(features @ self.rotation)
         rotated = features @ self.rotation
 

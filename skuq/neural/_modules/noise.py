@@ -1,4 +1,4 @@
-"""Learned noise variance, the same for all rows, as a weight of a stacked module."""
+"""Learned constant noise variance, stored as a weight of a stacked module."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from skuq.neural._losses import MIN_VARIANCE, variance_of
 from skuq.neural._modules.stacked import StackedModule
 
 MIN_NOISE = 1e-8
-"""Least noise variance, relative to the variance of the target."""
+"""Smallest noise variance, relative to the variance of the target."""
 
 
 def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the initial raw noise variance, for a standard deviation of 0.3; empty if ``noise`` is False."""
+    """Return the initial raw noise variance (a standard deviation of 0.3), or no weight without ``noise``."""
     raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
     return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
 
 
 def has_noise(module: StackedModule) -> bool:
-    """Return whether the weights contain a noise variance that is the same for all rows."""
+    """Return whether the module has a constant noise variance among its weights."""
     return "raw_noise" in module.weights
 
 
 def with_noise(module: StackedModule, x: Tensor) -> Tensor:
-    """Return mean and raw variance (M or S, 2, B) for means (M or S, 1, B), or logits unchanged."""
+    """Return means (M or S, 1, B) with the raw variance as second output; return logits unchanged."""
     raw = module.weights.get("raw_noise")
     return x if raw is None else torch.cat([x, raw.expand_as(x)], dim=1)
 
@@ -41,7 +41,7 @@ def noise_variance(module: StackedModule) -> float:
 
 
 def minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
-    """Return the positive number that minimizes ``cost``, by a logarithmic grid and a refinement."""
+    """Return the positive number that minimizes ``cost``, by a search on a logarithmic grid."""
     if highest <= lowest:
         return lowest
     grid = np.linspace(np.log(lowest), np.log(highest), 60)

@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 N_TRAINING_STREAMS = 5
-"""Number of generators per member in training; further children of its seed have other uses."""
+"""Number of random generators per member in training; other generators are used outside training."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemberSeed:
-    """Generators of one member: initial weights, bootstrap rows, their order, and noise in training.
+    """Random generators of one member."""
 
-    ``torch_seed`` seeds the generator of torch for layers of the user. ``n_rows`` is the total weight of the
-    training rows; the penalty of a module is divided by it.
-    """
+    # `torch_seed` seeds the generator of torch, which layers of the user may use. `n_rows` is the total
+    # weight of the training rows, by which the penalty of a module is divided.
 
     init: np.random.Generator
     rows: np.random.Generator
@@ -31,7 +30,7 @@ class MemberSeed:
 
     @classmethod
     def spawn(cls, seed: int, n_members: int) -> list[MemberSeed]:
-        """Return the seeds of the members; the seed of a member does not depend on their number."""
+        """Return the seeds of the members; they do not depend on the number of members."""
         members = []
         for member in np.random.SeedSequence(seed).spawn(n_members):
             init, rows, order, noise, last = (
@@ -42,18 +41,18 @@ class MemberSeed:
 
 
 class TrainingDraws:
-    """Random numbers in training; each member has its own generator, independent of other members."""
+    """Random numbers in training; each member has its own generator."""
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
         self._generators = generators
 
     def uniform(self, x: Tensor) -> Tensor:
-        """Return uniform numbers in [0, 1) of the shape (M, H, B) of x."""
+        """Return uniform numbers in [0, 1) with the shape (M, H, B) of x."""
         drawn = [rng.random(x.shape[1:], dtype=np.float32) for rng in self._generators]
         return torch.from_numpy(np.stack(drawn)).to(device=x.device, dtype=x.dtype)
 
     def normal(self, n_units: int, x: Tensor) -> Tensor:
-        """Return standard normal numbers (M, n_units, B) for B rows x."""
+        """Return standard normal numbers (M, n_units, B) for the B rows of x."""
         kind: Any = np.float64 if x.dtype == torch.float64 else np.float32
         drawn = [rng.standard_normal((n_units, x.shape[2]), kind) for rng in self._generators]
         return torch.from_numpy(np.stack(drawn)).to(x.device)

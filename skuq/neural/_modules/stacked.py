@@ -1,7 +1,7 @@
-"""Stacked module: many networks of one shape as one torch module.
+"""Stacked module: many networks of the same shape in one torch module.
 
-One matrix contains all weights, one row per member. This matrix is the only parameter of the optimizer. To
-clip the gradients, one norm per row is enough, and to save all networks, one copy is enough.
+One matrix contains all weights, with one row per member. This matrix is the only parameter for the optimizer.
+The gradients of a member are clipped by the norm of one row, and all networks are saved by one copy.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024
-"""Number of entries up to which the product of a matrix takes less time than the call."""
+"""Number of entries of a matrix product that takes less time than the call of the function."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
-    """M networks of one shape; a subclass implements `forward_members`.
+    """M networks of the same shape; a subclass implements `forward_members`."""
 
-    ``blocks`` contains the initial weights by name, each of shape (M, ...). `forward` takes and returns rows
-    first, as skorch and the losses do. `forward_members` uses features before rows, (M, d, B), because the
-    small matrix products of the last layer are then faster and its outputs contiguous.
-    """
+    # `blocks` contains the initial weights by name, each of shape (M, ...). `forward` has the rows in the
+    # first dimension, as skorch and the losses require. `forward_members` has the features before the rows,
+    # (M, d, B): the small matrix products of the last layer are then faster, and their results are
+    # contiguous.
 
     any_precision = True
-    """Whether the module runs in any floating type after its weights are cast."""
+    """Whether the module works with every floating-point type."""
 
     def __init__(self, blocks: Mapping[str, FloatArray], dtype: torch.dtype) -> None:
         super().__init__()
@@ -52,14 +52,14 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @abstractmethod
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
+        """Return the outputs (M, k, B), given features (M, d, B)."""
 
     def penalty(self) -> Tensor | None:
-        """Return a term added to the loss of each member, shape (M,), such as a scaled KL divergence."""
+        """Return a term (M,) that is added to the loss of each member, such as a divergence from a prior."""
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Pass the share of completed epochs, 0 at the first epoch, to modules with a warm-up."""
+        """Set the share of completed epochs, from 0 in the first epoch; used by modules with a warm-up."""
 
     # ----------------------------------------------------------------------------------- weights
 
@@ -69,12 +69,12 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @property
     def values_a_row(self) -> int:
-        """Approximate number of hidden values in memory per row and member."""
+        """Approximate number of hidden values in memory, per row and member."""
         return int(self.flat.shape[1]) // 16
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """Weights by name, each of shape (M, ...), as views of the matrix."""
+        """Weights by name, each of shape (M, ...); they are views of the matrix."""
         return self._leaves if self._leaves is not None else self._split(self.flat)
 
     def _split(self, matrix: Tensor) -> dict[str, Tensor]:
@@ -86,7 +86,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (B, M, k) for rows (B, d), shared by all members, or (B, M, d)."""
+        """Return the outputs (B, M, k), given rows (B, d) for all members or rows (B, M, d)."""
         if x.ndim == 2:
             x = x.unsqueeze(1).expand(-1, self.n_members, -1)
         return self.forward_members(x.permute(1, 2, 0)).permute(2, 0, 1)
@@ -94,32 +94,31 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ---------------------------------------------------------------------------------- training
 
     def begin_training(self) -> None:
-        """Make the weights leaf tensors, because gradients through views of one matrix are slow."""
-        # the leaves share the memory of `flat`, which the optimizer changes
+        """Make the weights leaf tensors, because gradients for views of one matrix are slow."""
+        # the leaf tensors share the memory of `flat`, which the optimizer changes
         self._leaves = {name: view.requires_grad_() for name, view in self._split(self.flat.detach()).items()}
         self.flat.grad = torch.zeros_like(self.flat)
         self._gradients = self._split(self.flat.grad)
 
     def end_training(self) -> None:
-        """Undo `begin_training`."""
         self._leaves, self._gradients, self._workspaces, self.flat.grad = None, {}, {}, None
         self._draws = None
 
     def draw_by(self, seeds: Sequence[MemberSeed]) -> None:
-        """Set the generators of random numbers in training, and the number of rows of each member."""
+        """Set the random generators of the training, and the number of rows of each member."""
         self._draws = TrainingDraws([seed.noise for seed in seeds])
         n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
         self.register_buffer("n_rows", n_rows)
 
     @property
     def draws(self) -> TrainingDraws:
-        """Random numbers of the training; missing in copies, parts and trained modules."""
+        """Random numbers of the training; parts, copies and trained modules have none."""
         if self._draws is None:
             raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient into ``flat.grad``; ``gradient`` (B, M, k) is the gradient of ``output``."""
+        """Write the gradients of the weights into ``flat.grad``, given the output's gradient (B, M, k)."""
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
@@ -127,17 +126,17 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         torch._foreach_copy_(list(self._gradients.values()), list(gradients))
 
     def clip_gradients(self, limit: float) -> None:
-        """Clip each member's gradient to a norm of at most ``limit``."""
+        """Scale each member's gradient to a norm of at most ``limit``."""
         gradient = self.flat.grad
         if gradient is None:
             raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        # the comparison only saves time; on a GPU, it would have to wait for the result
+        # the comparison saves time on a CPU; on a GPU it would wait for the result
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
     def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result; each step reuses it, so that it stays cached."""
+        """Return memory (M, rows, columns) for a result; all steps use the same memory, for speed."""
         key = name, rows, columns
         if key not in self._workspaces:
             self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
@@ -146,7 +145,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ----------------------------------------------------------------------------------- members
 
     def take(self, members: slice) -> Self:
-        """Return a new module with some of the members."""
+        """Return a new module that contains only the given members."""
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
@@ -155,7 +154,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return taken
 
     def with_weights(self, flat: Tensor) -> Self:
-        """Return a module with one member per row of ``flat``, otherwise equal to the first member."""
+        """Return a module with one member per row of ``flat``, and with the settings of the first member."""
         made = self.take(slice(0, 1))
         made._buffers = {
             name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
@@ -166,7 +165,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @staticmethod
     def join(modules: Sequence[ModuleT]) -> ModuleT:
-        """Return one module with the members of all modules, otherwise equal to the first."""
+        """Return one module with the members of all modules, and with the settings of the first module."""
         if len(modules) == 1:
             return modules[0]
         joined = modules[0].take(slice(None))
@@ -201,7 +200,7 @@ def dense_blocks(
 
 
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons, evaluated by batched matrix products."""
+    """M multilayer perceptrons, computed by batched matrix products."""
 
     def __init__(
         self,
@@ -223,18 +222,18 @@ class StackedMLP(StackedModule):
 
     @property
     def layer_values(self) -> int:
-        """Number of outputs of all layers per row and member."""
+        """Number of outputs of all layers, per row and member."""
         return sum(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
 
     def forward_members(self, x: Tensor) -> Tensor:
         if not (self.training and self._gradients):
             return self._run(x, [])
         self._inputs, self._sums = [], []
-        with torch.no_grad():  # `backward` below replaces autograd with less overhead
+        with torch.no_grad():  # the method `backward` replaces autograd, which is slower
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
-        """Run the layers and record the input of each layer; ``keep`` uses workspaces."""
+        """Run the layers, and append the input of each layer to ``inputs``; ``keep`` uses workspaces."""
         weights = self.weights
         if self.input_layer:
             x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
@@ -249,29 +248,29 @@ class StackedMLP(StackedModule):
         return x
 
     def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
-        """Return the outputs of the hidden units of layer k."""
+        """Return the outputs of the units of hidden layer k."""
         if self.activation == "relu":
             return torch.relu_(x)
         if not keep:
             return torch.nn.functional.silu(x)
-        self._sums.append(x)  # needed for the derivative; relu needs only its output
+        self._sums.append(x)  # needed for the derivative of silu
         output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
         torch.ops.aten.silu.out(x, out=output)
         return output
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         with torch.no_grad():
-            slope = gradient.permute(1, 2, 0)  # derivative with respect to a layer's output, (M, n_out, B)
+            slope = gradient.permute(1, 2, 0)  # derivative for the output of a layer, (M, n_out, B)
             for k in reversed(range(self.n_layers)):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k or self.input_layer:
-                    # two workspaces alternate: one is read while the other is written
+                    # two workspaces alternate, because one is read while the other is written
                     workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
                 if k and self.activation == "relu":
-                    # x is the output of the rectified units
+                    # x is the output of rectified linear units
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
                 elif k:
                     torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
@@ -280,7 +279,7 @@ class StackedMLP(StackedModule):
         self._inputs, self._sums, self._kept = [], [], None
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
-        """Write the gradient of a layer's weights; a small product is faster in separate memory."""
+        """Write the gradient of the weights of a layer; small products are faster in separate memory."""
         into = self._gradients[f"weight_{k}"]
         small = math.prod(into.shape[1:]) <= _SMALL
         out = self._workspace("gradient", into.shape[1], into.shape[2]) if small else into

@@ -1,4 +1,4 @@
-"""Stacked copies of a user's network, through ``torch.func``."""
+"""Stacked networks that are built by a function of the user, by ``torch.func``."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from skuq.neural._modules.stacked import StackedModule
 
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
-"""Number of rows in the trial run of a network."""
+"""Number of rows in a trial run of a network."""
 
 
 class StackedUserModule(StackedModule):
-    """M networks built by the user's function ``build(n_features, n_outputs)``, trained in one pass.
+    """M networks that the user's function ``build(n_features, n_outputs)`` builds."""
 
-    Each generator seeds torch while its member is built. ``extra`` contains additional weights of a subclass,
-    (M, ...). ``vectorized`` is False if the control flow of the network depends on values. The members then
-    run one after another, with the same result.
-    """
+    # torch is seeded for each member before its network is built. `extra` contains additional weights (M,
+    # ...) of a subclass. `vectorized` is False if the control flow of the network depends on values; the
+    # members then run one after another, with the same results.
 
-    any_precision = False  # the user's code may contain constants of one type
+    any_precision = False  # the user's code may contain constants of a fixed type
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class StackedUserModule(StackedModule):
         for name, value in buffers.items():
             self.register_buffer(_mangled(name), value.clone())
         self._weight_names, self._buffer_names = list(params), list(buffers)
-        # in a list, so that nn.Module does not register the template network, which is never trained
+        # stored in a list, so that nn.Module does not register this network, which is not trained
         self.vectorized = True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
         self._try_vectorized(n_features)
@@ -62,13 +61,13 @@ class StackedUserModule(StackedModule):
         return max(self._n_values, super().values_a_row)
 
     def _try_vectorized(self, n_features: int) -> None:
-        """Set ``vectorized`` by a trial run that changes neither buffers nor the generator of torch."""
+        """Set ``vectorized`` by a trial run, which changes neither buffers nor the generator of torch."""
         before = {name: value.clone() for name, value in self.named_buffers()}
         x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 self._run_whole(x)
-            except Exception:  # vmap raises errors of many types; a wrong network also fails in the loop
+            except Exception:  # vmap raises errors of many types
                 self.vectorized = False
                 self._run_whole(x)
         for name, value in before.items():
@@ -81,7 +80,7 @@ class StackedUserModule(StackedModule):
         return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)
 
     def _run(self, call: Callable[[dict[str, Tensor], Tensor], Tensor], x: Tensor) -> Tensor:
-        """Call the template network, or its body, with the weights and the rows (B, d) of each member."""
+        """Call the network, or its layers before the last, with each member's weights and rows (B, d)."""
         self._pattern[0].train(self.training)
         state, rows = self._state(), x.transpose(1, 2)
         if self.vectorized:
@@ -93,7 +92,7 @@ class StackedUserModule(StackedModule):
         return outputs.transpose(1, 2)
 
     def _state(self) -> dict[str, Tensor]:
-        """Return the weights and buffers of all members by name."""
+        """Return the weights and the buffers of all members, by name."""
         weights = self.weights
         buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
         return {**{name: weights[name] for name in self._weight_names}, **buffers}
@@ -101,11 +100,11 @@ class StackedUserModule(StackedModule):
     # ------------------------------------------------------- networks that `headed` builds
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the body for features (M, d, B)."""
+        """Return the outputs (M, k, B) of the layers before the last, given features (M, d, B)."""
         return self._run(self._call_body, x)
 
     def head(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the last layer for its input."""
+        """Return the outputs (M, k, B) of the last layer, given its input."""
         weights = self.weights
         return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
 
@@ -117,7 +116,7 @@ class StackedUserModule(StackedModule):
 
 
 class HeadedNetwork(nn.Module):
-    """Network of the user, followed by a linear layer."""
+    """Network of the user that is followed by a linear layer."""
 
     def __init__(self, body: nn.Module, width: int, n_outputs: int) -> None:
         super().__init__()
@@ -143,7 +142,7 @@ def headed(
 
 
 def _mangled(name: str) -> str:
-    """Return the name without dots, which names of buffers must not contain."""
+    """Return the name without dots, because names of buffers must not contain dots."""
     return "buffer_" + name.replace(".", "__")
 
 
@@ -154,41 +153,40 @@ def _built(
     n_outputs: int,
     dtype: torch.dtype,
 ) -> nn.Module:
-    """Build one member's network under its own seed."""
+    """Build the network of one member with its own seed."""
     with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
         network = build(n_features, n_outputs)
     return check_network(network).to(dtype)
 
 
 def check_module(module: Any) -> Callable[[int, int], Any] | None:
-    """Check the parameter ``module`` and return it."""
     if module is not None and not callable(module):
         raise TypeError(
-            "`module` must be a class or function that builds a torch.nn.Module when called with "
+            "`module` must be a class or function that returns a torch.nn.Module for the arguments "
             f"(n_features, n_outputs), or None, got {module!r}."
         )
     if isinstance(module, nn.Module):
         raise TypeError(
-            "`module` must be a class or function that builds the network with new initial weights, got an "
-            f"instance of {type(module).__name__}. Pass a function: module=lambda n_features, n_outputs: ..."
+            "`module` must be a class or function that builds a new network, got an instance of "
+            f"{type(module).__name__}. Pass a function: module=lambda n_features, n_outputs: ..."
         )
     checked: Callable[[int, int], Any] | None = module
     return checked
 
 
 def check_network(network: Any) -> nn.Module:
-    """Return the ``network`` that ``module`` returned, after a check that it is a torch module."""
+    """Return the result of ``module``, or raise if it is not a torch module."""
     if isinstance(network, nn.Module):
         return network
     raise TypeError(
-        "`module` must be a class or function that returns a torch.nn.Module when called with "
-        f"(n_features, n_outputs), got {type(network).__name__}."
+        "`module` must be a class or function that returns a torch.nn.Module for the arguments "
+        f"(n_features, n_outputs), got a function that returns {type(network).__name__}."
     )
 
 
 @contextmanager
 def _counted_values(network: nn.Module) -> Iterator[list[int]]:
-    """Yield a list to which each run of the network appends the size of every layer's output."""
+    """Yield a list; each run of the network appends the size of the output of each layer to this list."""
     counts: list[int] = []
 
     def count(_: nn.Module, __: Any, output: Any) -> None:
@@ -204,7 +202,7 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise unless a network maps (n, n_features) to (n, n_outputs); ``which`` is added to the error."""
+    """Raise unless a network maps (n, n_features) to (n, n_outputs); the error contains ``which``."""
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         output = network.eval()(torch.zeros(_TRIAL_ROWS, n_features, dtype=dtype))

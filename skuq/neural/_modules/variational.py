@@ -22,12 +22,12 @@ from skuq.neural._modules.user_module import StackedUserModule, check_module, he
 
 
 def initial_log_scale(n_inputs: int) -> float:
-    """Return the initial logarithm of the standard deviation of a layer's weights."""
+    """Return the initial logarithm of the standard deviation of the weights of a layer."""
     return math.log(0.05 / math.sqrt(n_inputs))
 
 
 class UncertainLayer(NamedTuple):
-    """Names of a layer's weights: means and logarithms of standard deviations."""
+    """Names of the weights of a layer: means and logarithms of standard deviations."""
 
     weight: str
     bias: str
@@ -37,11 +37,10 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Settings of the divergence from the prior; ``warm_up`` is a share of the epochs.
+    """Settings of the divergence from the prior; ``warm_up`` is a share of the epochs."""
 
-    Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
-    maximizes the evidence. Biases have a standard normal prior.
-    """
+    # Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
+    # maximizes the evidence. Biases have a standard normal prior.
 
     kl_weight: float
     warm_up: float
@@ -56,12 +55,12 @@ class Divergence:
 
 
 class VariationalModule(StackedModule):
-    """M networks with normal weights in some layers; a subclass implements the forward pass.
+    """M networks with normally distributed weights in some layers."""
 
-    In training, each row draws its own weights through the mean and variance of each unit (local
-    reparameterization). Otherwise the network runs at the mean of the weights. The outputs are logits of
-    classes, or the mean and the raw variance of the noise, which is the same for all rows.
-    """
+    # In training, each row has its own random weights, which are drawn through the mean and the variance of
+    # each unit (local reparameterization). Otherwise, the network has the mean weights. The outputs are the
+    # logits of classes, or the mean and a constant raw noise variance. A subclass implements the forward
+    # pass.
 
     uncertain: tuple[UncertainLayer, ...]
     divergence: Divergence
@@ -69,7 +68,7 @@ class VariationalModule(StackedModule):
     def set_up(
         self, seeds: Sequence[MemberSeed], uncertain: Sequence[UncertainLayer], divergence: Divergence
     ) -> None:
-        """Set the uncertain layers and the generators of the noise."""
+        """Set the uncertain layers, and the random generators of the training."""
         self.uncertain, self.divergence, self._warmth = tuple(uncertain), divergence, 1.0
         self.draw_by(seeds)
 
@@ -79,7 +78,7 @@ class VariationalModule(StackedModule):
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
 
     def penalty(self) -> Tensor:
-        """Return the divergence of the posterior from the prior per row, shape (M,)."""
+        """Return the divergence of the posterior from the prior, per training row, shape (M,)."""
         total = sum((self._divergence_of(layer) for layer in self.uncertain), self.flat.new_zeros(()))
         return self._penalty_factor() * total
 
@@ -88,11 +87,10 @@ class VariationalModule(StackedModule):
         return factor
 
     def _divergence_of(self, layer: UncertainLayer) -> Tensor:
-        """Return the divergence of one layer, shape (M,); see `Divergence`."""
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
         given = self.divergence.prior_variance
-        if given is None:  # with the best prior variance, the quadratic terms are constant
+        if given is None:  # the quadratic terms are then constant
             weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
         else:
             log_ratio = 0.5 * math.log(given) - weight_log_scale
@@ -103,13 +101,13 @@ class VariationalModule(StackedModule):
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the first member's last layer, which has one output; the bias is last."""
+        """Return the posterior of the last layer of the first member, with the bias as last weight."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw last layers; return a function of rows (B, d) that returns the outputs (S, k, B)."""
+        """Draw last layers; return a function from rows (B, d) to outputs (S, k, B)."""
         weight, bias, weight_log_scale, bias_log_scale = (
             self.weights[name][0] for name in self.uncertain[-1]
         )
@@ -119,7 +117,7 @@ class VariationalModule(StackedModule):
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last layer, (M, k, B), at the mean of the weights before it."""
+        """Return the input (M, k, B) of the last layer, with the mean weights of the layers before it."""
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
@@ -127,11 +125,10 @@ class VariationalModule(StackedModule):
 
 
 class VariationalMLP(VariationalModule):
-    """Multilayer perceptrons with rectified linear units and normal weights, in all layers or in the last.
+    """Multilayer perceptrons with normally distributed weights, in all layers or only in the last."""
 
-    ``sizes`` contains the number of columns of X, the sizes of the hidden layers and the number of outputs.
-    ``noise`` adds a learned noise variance as a further output.
-    """
+    # `sizes` contains the number of columns of X, the sizes of the hidden layers and the number of outputs.
+    # With `noise`, a learned constant noise variance is an additional output.
 
     def __init__(
         self,
@@ -160,7 +157,7 @@ class VariationalMLP(VariationalModule):
 
     def forward_members(self, x: Tensor) -> Tensor:
         if self.training and self._gradients and self._draws:
-            with torch.no_grad():  # `backward` below replaces autograd with less overhead
+            with torch.no_grad():  # the method `backward` replaces autograd, which is slower
                 return self._run_training(x)
         weights, last = self.weights, self.layers[-1]
         return with_noise(self, torch.baddbmm(weights[last.bias], weights[last.weight], self.features(x)))
@@ -172,7 +169,7 @@ class VariationalMLP(VariationalModule):
         return x
 
     def _run_training(self, x: Tensor) -> Tensor:
-        """Run the layers with random weights, and record the values that the gradient needs."""
+        """Run the layers with random weights, and store the values that the gradient needs."""
         weights, n_certain = self.weights, len(self.layers) - len(self.uncertain)
         units = list(self.sizes[n_certain + 1 :])
         noises = torch.split(self.draws.normal(sum(units), x), units, dim=1)
@@ -208,7 +205,7 @@ class VariationalMLP(VariationalModule):
                 below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
                 if k >= n_certain:
                     weight_variance, _, relative_noise = self._deviations[k - n_certain]
-                    slope = slope * relative_noise  # 2 d(loss) / d(variance)
+                    slope = slope * relative_noise  # twice the derivative of the loss for the variance
                     self._backward_scales(k, slope)
                     if below is not None:
                         below.addcmul_(x, torch.bmm(weight_variance.transpose(1, 2), slope))
@@ -219,7 +216,7 @@ class VariationalMLP(VariationalModule):
         self._inputs, self._deviations = [], []
 
     def _backward_scales(self, k: int, slope: Tensor) -> None:
-        """Write the gradient with respect to the logarithms of a layer's standard deviations."""
+        """Write the gradient for the logarithms of the standard deviations of a layer."""
         x, layer = self._inputs[k], self.layers[k]
         weight_variance, bias_variance, _ = self._deviations[k - len(self.layers) + len(self.uncertain)]
         into = self._gradients
@@ -238,12 +235,12 @@ class VariationalMLP(VariationalModule):
             self._gradients[layer.bias_log_scale].addcmul_(bias_variance, factor).sub_(factor)
 
     def _prior_variance(self, weight: Tensor, variance: Tensor) -> Tensor | float:
-        """Return the prior variance of a layer's weights from their mean and variance."""
+        """Return the prior variance of the weights of a layer, from their means and variances."""
         given = self.divergence.prior_variance
         return (weight.square() + variance).mean(dim=(1, 2), keepdim=True) if given is None else given
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        if len(self.uncertain) == 1:  # the networks differ in their last layer only
+        if len(self.uncertain) == 1:  # only the last layer is uncertain
             return super().networks(n_draws, rng)
         drawn = self.drawn(n_draws, rng).to(device=self.flat.device, dtype=self.flat.dtype)
         return lambda x: drawn.forward_members(x.T.expand(n_draws, *x.T.shape))
@@ -252,7 +249,7 @@ class VariationalMLP(VariationalModule):
         return n_draws * max(self.sizes[1:])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> StackedMLP:
-        """Return networks with weights drawn from the first member's posterior."""
+        """Return networks whose weights are drawn from the posterior of the first member."""
         parts = []
         for layer in self.layers:
             for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
@@ -265,18 +262,18 @@ class VariationalMLP(VariationalModule):
 
 
 def _drawn(mean: Tensor, log_scale: Tensor, n_draws: int, rng: np.random.Generator) -> Tensor:
-    """Draw independent normal values (S, ...) with given means and logarithms of standard deviations."""
+    """Draw independent normal values (S, ...), given their means and logarithms of standard deviations."""
     z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape)))
     return mean + log_scale.exp() * z.to(mean)
 
 
 def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP:
-    """Return networks with weights drawn from the first member's posterior."""
+    """Return networks whose weights are drawn from the posterior of the first member."""
     return cast(VariationalMLP, module).drawn(n_draws, np.random.default_rng(seed))
 
 
 class VariationalUserModule(StackedUserModule, VariationalModule):
-    """The user's networks, followed by an uncertain last layer."""
+    """The user's networks, each followed by an uncertain last layer."""
 
     def forward_members(self, x: Tensor) -> Tensor:
         x = self.features(x)
@@ -289,12 +286,12 @@ class VariationalUserModule(StackedUserModule, VariationalModule):
 
     def values_of_draws(self, n_draws: int) -> int:
         n_outputs = self.weights["head.bias"].shape[1]
-        return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs once for all draws
+        return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs only once
 
 
 @dataclass(frozen=True)
 class VariationalArchitecture:
-    """Settings of networks with uncertain weights, in all layers or in the last."""
+    """Settings of networks with uncertain weights, in all layers or only in the last."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None
@@ -312,13 +309,13 @@ class VariationalArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Check all parameters except ``hidden``, and return the architecture."""
+        """Check all parameters except ``hidden``, and return the settings."""
         plain = FeatureArchitecture.from_params(hidden, check_module(module))
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:
             raise ValueError(
                 "`module` must be None with last_layer=False, because only layers that skuq builds can be "
-                "uncertain. Use `hidden_layer_sizes`, or last_layer=True with `module` before the last layer."
+                "uncertain. Use `hidden_layer_sizes`, or last_layer=True with `module`."
             )
         return cls(plain.hidden, plain.module, last_layer, divergence, noise)
 

@@ -12,29 +12,28 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
-"""Candidates, from the heaviest tails whose variance can be estimated to nearly normal tails."""
+"""Candidate degrees of freedom: from the heaviest tails with an estimable variance to nearly normal tails."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Factor of the standard deviations, and degrees of freedom, infinite for the normal distribution."""
+    """Factor of the standard deviations, and degrees of freedom; infinite degrees of freedom are normal."""
 
     factor: float = 1.0
     df: float = np.inf
 
     @classmethod
     def fit_scale(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the factor with which normal intervals contain the share ``coverage`` of the ``z``."""
+        """Return the factor for which normal intervals contain the share ``coverage`` of the residuals z."""
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
 
     @classmethod
     def fit_scale_and_tails(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the most likely Student t distribution whose central intervals have the nominal coverage.
-
-        Residuals in units of a predicted spread have heavier tails than a normal distribution, because the
-        prediction has errors. A factor that is right at one coverage is then wrong at others.
-        """
+        """Return the most likely Student t distribution whose central intervals have the nominal coverage."""
+        # Predicted spreads have errors, so standardized residuals have heavier tails than a normal
+        # distribution. For a normal distribution, a factor that is right at one coverage would be wrong at
+        # other coverages.
         score = conformal_score(z, coverage, weight)
         if not score > 0:
             return cls()
@@ -47,7 +46,7 @@ class Calibration:
         return cls(float(scale[best, 0]) * np.sqrt(tail / (tail - 2)), tail)
 
     def apply(self, loc: FloatArray, scale: FloatArray, epistemic: FloatArray | None = None) -> Distribution:
-        """Return the distribution with mean ``loc`` and scaled standard deviations."""
+        """Return the distribution with mean ``loc`` and with rescaled standard deviations."""
         if np.isinf(self.df):
             return Normal(loc, self.factor * scale, None if epistemic is None else self.factor * epistemic)
         width = self.factor * np.sqrt(1 - 2 / self.df)
@@ -56,13 +55,13 @@ class Calibration:
 
 @dataclass(frozen=True)
 class FixedTails(Calibration):
-    """Student t distributions with given degrees of freedom and the predicted scales."""
+    """Student t distributions with given degrees of freedom and with the predicted scales."""
 
     def apply(self, loc: FloatArray, scale: FloatArray, epistemic: FloatArray | None = None) -> Distribution:
         return StudentT(loc, scale, self.df, epistemic)
 
 
 def conformal_score(z: FloatArray, coverage: float, weight: FloatArray | None) -> float:
-    """Return the absolute residual of rank ceil((n + 1) coverage), or the largest residual."""
+    """Return the absolute residual with the rank ceil((n + 1) coverage), or the largest residual."""
     ranks = WeightedRanks(np.abs(z), weight)
     return min(float(ranks.quantile((ranks.total + 1) * coverage)), float(ranks.values[-1]))

@@ -26,7 +26,7 @@ class EntropyParts(NamedTuple):
     Attributes
     ----------
     total : ndarray of shape (n,)
-        Entropy of the mean of the members' probabilities, from 0 to log K.
+        Entropy of the mean of the members' probabilities, from 0 to log K for K classes.
     aleatoric : ndarray of shape (n,)
         Mean of the members' entropies.
     epistemic : ndarray of shape (n,)
@@ -40,26 +40,26 @@ class EntropyParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassPosterior(TrainedNetworks, ABC):
-    """Networks that predict logits of K classes, evaluated in blocks of rows."""
+    """Networks that predict the logits of K classes, computed in blocks of rows."""
 
     @abstractmethod
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
-        """Yield the logits of M members for blocks of b rows, (b, M, K)."""
+        """Yield the logits (b, M, K) of M members for blocks of b rows."""
 
     def _proba(self, X: FloatArray) -> Iterator[FloatArray]:
         for logits in self._logits(X):
             yield torch.softmax(logits, dim=-1).numpy()
 
     def members(self, X: FloatArray) -> FloatArray:
-        """Return the probabilities by each member, shape (n, M, K)."""
+        """Return the probabilities (n, M, K) by the members."""
         return np.concatenate(list(self._proba(X)))
 
     def mean(self, X: FloatArray) -> FloatArray:
-        """Return the means over members, shape (n, K)."""
+        """Return the mean probabilities (n, K) over the members."""
         return np.concatenate([_mean_over_members(proba) for proba in self._proba(X)])
 
     def entropies(self, X: FloatArray) -> EntropyParts:
-        """Return the entropy of the mean probabilities, and its aleatoric and epistemic parts."""
+        """Return the entropies of the mean probabilities, with aleatoric and epistemic parts."""
         parts = [
             (entr(_mean_over_members(proba)).sum(axis=-1), _mean_over_members(entr(proba).sum(axis=-1)))
             for proba in self._proba(X)
@@ -70,18 +70,18 @@ class ClassPosterior(TrainedNetworks, ABC):
 
 
 class EnsembleClassPosterior(ClassPosterior):
-    """Networks that are trained independently and have equal weights."""
+    """Independently trained networks with equal weights."""
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         device = read_device(self.device, self.module.n_members)
-        # wide layers have far more weights than outputs and are faster with larger blocks
+        # Wide layers have far more weights than outputs, so they are faster with larger blocks.
         values_a_row = self.module.layer_values if isinstance(self.module, StackedMLP) else None
         return output_blocks(self.module, self.scaler.features(X), device, values_a_row)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnClassPosterior(ClassPosterior):
-    """Networks drawn from one trained network, the same for all rows and all calls."""
+    """Networks that are drawn from one trained network; the draws are the same for all rows and calls."""
 
     n_draws: int
     seed: int

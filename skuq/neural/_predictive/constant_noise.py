@@ -1,4 +1,4 @@
-"""Posterior of networks that predict no variance, with one noise variance for all rows."""
+"""Posterior of networks that do not predict a variance, with a constant noise variance."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
-    """Random functions of the standardized target, with one noise variance ``noise`` for all rows."""
+    """Random functions for the standardized target, with the constant noise variance ``noise``."""
 
     noise: float
 
     @abstractmethod
     def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of the standardized target, for standardized features."""
+        """Return mean and epistemic variance of the standardized target, given standardized features."""
 
     @abstractmethod
     def draw_latent(self, features: FloatArray) -> FloatArray:
-        """Return S random functions of the standardized target at the standardized features, shape (n, S)."""
+        """Return the values (n, S) of S random functions for the standardized target."""
 
     @property
     def noise_std(self) -> float:
@@ -34,7 +34,7 @@ class ConstantNoisePosterior(Posterior):
         return self.scaler.y_scale * float(np.sqrt(self.noise))
 
     def with_likely_noise(self, rows: TrainingData) -> Self:
-        """Return the same functions with the noise that maximizes the likelihood of the given rows."""
+        """Return the same functions with the noise variance that maximizes the likelihood of the rows."""
         mean, epistemic = self.latent_moments(self.scaler.features(rows.X))
         residual = self.scaler.target(rows.y) - mean
         return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
@@ -55,7 +55,7 @@ class ConstantNoisePosterior(Posterior):
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:
-    """Return the noise variance that maximizes the likelihood of residuals with an epistemic variance."""
+    """Return the noise variance that maximizes the likelihood of residuals, given the epistemic variance."""
     square = np.square(residual)
 
     def cost(noise: float) -> float:

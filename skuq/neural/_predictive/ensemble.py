@@ -20,7 +20,7 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Means and noise standard deviations (n, M) by M members, and the mask of the members used per row."""
+    """Means and noise standard deviations (n, M) by M members, and the mask of used members."""
 
     loc: FloatArray
     scale: FloatArray
@@ -32,7 +32,7 @@ class NetworkPredictions:
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior(Posterior):
-    """Networks with mean and variance and with equal weights; only output "members" uses ``coverage``."""
+    """Networks with equal weights that predict a mean and a variance."""
 
     n_outputs: int
     output: str = "moments"
@@ -48,7 +48,7 @@ class EnsemblePosterior(Posterior):
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members; None as ``used`` uses all members for each row."""
+        """Return the predictions of the members; with None as ``used``, all members are used for all rows."""
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
@@ -57,22 +57,20 @@ class EnsemblePosterior(Posterior):
 
     @property
     def unit(self) -> float:
-        """Power of two near the standard deviation of y; squares in this unit do not overflow or vanish."""
+        """Power of two near the standard deviation of y, in which squares do not overflow or underflow."""
         return power_of_two(self.scaler.y_scale)
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of each row over the members that are used for it, in the units of y."""
+        """Return the moments of each row over its used members, in the units of y."""
         unit = self.unit
         moments = self._moments_in_unit(members.in_units_of(unit))
         epistemic = None if moments.epistemic is None else unit * moments.epistemic
         return Moments(unit * moments.mean, epistemic, unit * moments.total)
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of the predictions; predictions and moments are in `unit`.
-
-        The variance of a mean of k members exceeds the variance of a mean of M members by 1/k - 1/M times the
-        epistemic variance.
-        """
+        """Return the moments of the predictions, both in units of `unit`."""
+        # The mean of k members has a larger variance than the mean of M members, by the epistemic variance
+        # times 1/k - 1/M.
         loc, used = members.loc, members.used
         count = used.sum(axis=1)
         share = used / count[:, np.newaxis]
@@ -83,19 +81,17 @@ class EnsemblePosterior(Posterior):
         return Moments(mean, np.sqrt(epistemic), np.sqrt(noise + epistemic))
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals from each row's out-of-bag members, in units of the spread of these members.
-
-        For output "members", the spread excludes the noise. An interval of the members, especially of few
-        members, is narrower than the interval of a normal distribution with the same variance; the spread is
-        corrected for this difference.
-        """
+        """Return the residuals from out-of-bag members, in units of the spread of these members."""
+        # For output "members", the spread does not include the noise. The interval between quantiles of a few
+        # members is shorter than the interval of a normal distribution with the same variance; the spread is
+        # corrected for this difference.
         members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
-                "the members must differ to calibrate by their spread, but they agree on some unseen rows. "
-                "Use a loss with a variance and output='moments', or calibration=None."
+                "the members must differ to calibrate by their spread, but they agree on some rows that are "
+                "not used in training. Use a loss with a variance and output='moments', or calibration=None."
             )
         if self.output == "members":
             lower, upper = Empirical(members.loc).interval(self.coverage).T
@@ -105,14 +101,14 @@ class EnsemblePosterior(Posterior):
         return z
 
     def _out_of_bag(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
-        """Return the predictions by the out-of-bag members of each row, in `unit`."""
+        """Return the predictions by the out-of-bag members of each row, in units of `unit`."""
         return self.predictions(X, oob_mask).in_units_of(self.unit)
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
         return self.distribution_of(self.predictions(X), calibration)
 
     def distribution_of(self, members: NetworkPredictions, calibration: Calibration) -> Distribution:
-        """Return the calibrated distribution of each row over the members that are used for it."""
+        """Return the calibrated distribution of each row over its used members."""
         moments = self.moments_of(members)
         if self.output == "moments":
             return calibration.apply(moments.mean, moments.total, moments.epistemic)
@@ -125,7 +121,7 @@ class EnsemblePosterior(Posterior):
 
 
 class NetworkPosterior(EnsemblePosterior):
-    """One network, which cannot separate epistemic uncertainty from noise."""
+    """Single network, which cannot separate epistemic uncertainty from noise."""
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
         return Moments(members.loc[:, 0], None, members.scale[:, 0])
@@ -133,7 +129,7 @@ class NetworkPosterior(EnsemblePosterior):
 
 @dataclass(frozen=True, eq=False)
 class BootstrapPosterior(EnsemblePosterior):
-    """Networks that predict no variance, with one noise variance for all rows (Heskes, 1996)."""
+    """Networks that do not predict a variance, with a constant noise variance (Heskes, 1996)."""
 
     ci_scale: str = "member"
     noise_std: float = 0.0
@@ -143,7 +139,7 @@ class BootstrapPosterior(EnsemblePosterior):
         return loc, np.full(loc.shape, self.noise_std)
 
     def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
-        """Return the same networks with the noise that equation 9 estimates from out-of-bag rows."""
+        """Return the same networks with the noise variance of equation 9, estimated from out-of-bag rows."""
         mean, spread = self._mean_and_spread(self._out_of_bag(rows.X, oob_mask))
         noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
@@ -164,12 +160,10 @@ class BootstrapPosterior(EnsemblePosterior):
 
 
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the epistemic variance of each row over the members in ``used``.
-
-    With ``ci_scale="member"``, the epistemic variance is the variance of one member. With "mean", it is the
-    variance of the mean, estimated from pairs of members with the same rows. The variance between the means
-    of pairs contains half of the variance within pairs, which is subtracted.
-    """
+    """Return the mean and the epistemic variance of each row over the members in ``used``."""
+    # With ci_scale "member", the epistemic variance is the variance of one member. With "mean", it is the
+    # variance of the mean, estimated from pairs of members with the same rows. Half of the variance within
+    # pairs is subtracted from the variance between the means of pairs, which contains it.
     if ci_scale == "member":
         return _mean_and_variance(loc, used)
     pairs = loc.reshape(len(loc), -1, 2)
@@ -181,9 +175,9 @@ def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> t
 
 
 def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of each row's used values; if only one is used, the variance of all values."""
+    """Return the mean and the variance of the used values; for one used value, the variance of all values."""
     count = used.sum(axis=1)
-    start = values[:, :1]  # subtracted first, because a large mean would cost precision
+    start = values[:, :1]  # subtracted to avoid rounding errors of large means
     mean = start[:, 0] + (used * (values - start)).sum(axis=1) / count
     square = np.square(values - mean[:, np.newaxis])
     variance = (used * square).sum(axis=1) / np.maximum(count - 1, 1)

@@ -31,7 +31,7 @@ class TrainedNetworks:
     device: str
 
     def __getstate__(self) -> dict[str, Any]:
-        """Exclude the networks, which the estimator's net pickles."""
+        """Exclude the networks, because they are pickled as part of the estimator's net."""
         return {name: value for name, value in vars(self).items() if name != "module"}
 
 
@@ -41,23 +41,22 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def moments(self, X: FloatArray) -> Moments:
-        """Return mean, epistemic and total standard deviation of each row."""
+        """Return the mean and the epistemic and total standard deviations of each row."""
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations by each member, (n, M); calls give equal values."""
+        """Return means and noise standard deviations (n, M) by the members; they are equal for all calls."""
 
     @property
     def calibrates_tails(self) -> bool:
-        """Whether calibration also estimates the tails; False if a sample of members gives the tails."""
+        """Whether calibration also estimates the tails; False if the tails come from a sample of members."""
         return True
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return residuals in units of the predictive std; ``oob_mask`` (n, M) marks the networks to use."""
+        """Return residuals in units of the predicted std; only networks in ``oob_mask`` (n, M) are used."""
         moments = self.moments(X)
         return (y - moments.mean) / moments.total
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
-        """Return the calibrated distribution of each row."""
         moments = self.moments(X)
         return calibration.apply(moments.mean, moments.total, moments.epistemic)

@@ -1,4 +1,4 @@
-"""Networks drawn from one trained network, the same for all rows and all calls."""
+"""Networks that are drawn from one trained network; the draws are the same for all rows and calls."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class _DrawsNetworks(Protocol):
     """Stacked module from which networks are drawn."""
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return the approximate number of hidden values per row for the given number of drawn networks."""
+        """Return the approximate number of hidden values per row for ``n_draws`` networks."""
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function of rows (B, d) that returns the outputs (S, k, B)."""
+        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
 
 
 def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:
@@ -45,7 +45,7 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
 
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior(Posterior):
-    """One network and ``n_draws`` draws of its dropped units; each draw predicts mean and noise variance."""
+    """One network and ``n_draws`` draws of dropped units; each draw predicts a mean and a noise variance."""
 
     n_draws: int
     seed: int
@@ -86,7 +86,7 @@ class DropoutPosterior(Posterior):
         return Empirical(mean + calibration.factor * (loc - mean))
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield means and variances (b, S) of the standardized target by S networks, for blocks of b rows."""
+        """Yield means and variances (b, S) of the standardized target by S draws, for blocks of rows."""
         for output in drawn_outputs(self, X, self.n_draws, self.seed):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 

@@ -1,4 +1,4 @@
-"""Training rows of each member, and batches of these rows, which do not depend on other members."""
+"""Training rows of each member, and batches of these rows; both do not depend on other members."""
 
 from __future__ import annotations
 
@@ -26,30 +26,28 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """Row numbers of a member's training rows, with repetitions, and the generator that shuffles them."""
+    """Numbers of the training rows of a member, with repetitions, and its random generator for the order."""
 
     drawn: IntArray
     order: np.random.Generator
 
     def out_of_bag(self, n: int) -> BoolArray:
-        """Return the mask of the fit's n rows that the member is not trained on."""
+        """Return the mask (n,) of the rows on which the member is not trained."""
         mask = np.ones(n, dtype=bool)
         mask[self.drawn] = False
         return mask
 
 
 def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
-    """Return the number of batches per epoch, and the rows per batch, equal for all batches.
-
-    All batches are equally large, because the gradient of a small last batch would be too noisy. Each epoch
-    therefore leaves out a few rows, which differ between epochs.
-    """
+    """Return the number of batches per epoch and the number of rows per batch."""
+    # All batches have the same size, because the gradient of a small last batch would be too noisy. Each
+    # epoch therefore leaves out a few random rows.
     n_batches = max(1, round(n_rows / batch_size))
     return n_batches, n_rows // n_batches
 
 
 class MemberBatches:
-    """Batches of one epoch from the data of all fits; each member has its own rows and order."""
+    """Batches of one epoch, from the data of all fits; each member has its own rows in its own order."""
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class MemberBatches:
         if self.n_batches > 1:
             yield from self._shuffled()
             return
-        if self._whole is None:  # the order of rows within one batch does not matter
+        if self._whole is None:  # the order within a single batch does not matter
             self._whole = next(self._shuffled())
         yield self._whole
 
@@ -86,7 +84,7 @@ class MemberBatches:
             by_batch[:, member] = used.reshape(self.n_batches, self.batch_size)
         plan = torch.from_numpy(by_batch).to(self.X.device)
         for flat in plan.view(self.n_batches, -1):
-            # the matrix products are fastest if members come first in memory
+            # matrix products are fastest if the members are the first dimension in memory
             x = self.X.index_select(0, flat).view(n_members, self.batch_size, d)
             y = self.y.index_select(0, flat).view(n_members, self.batch_size)
             weight = None if self.weight is None else self.weight.index_select(0, flat).view_as(y).T

@@ -19,7 +19,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 
 class ScoringRows(NamedTuple):
-    """Rows of all fits that use one score: row numbers, fits, targets and weights."""
+    """Rows of all fits that use the same score: row numbers, fits, targets and weights."""
 
     score: TrainingLoss
     rows: Tensor
@@ -29,18 +29,17 @@ class ScoringRows(NamedTuple):
 
 
 class KeepBestEpoch(Callback):
-    """Score each fit every few epochs, and keep the weights of its best epoch.
+    """Callback that scores each fit every few epochs, and keeps the weights of its best epoch."""
 
-    A row is scored by the average forecast of the members that are not trained on it. Scores of single
-    members would favor epochs before the mean is learned. ``data`` contains the features and targets of all
-    fits, in the order of ``plans``.
-    """
+    # The score of a row is the score of the averaged forecast of the members that are not trained on this
+    # row. Scores of single members would favor epochs before the mean is learned. `data` contains the
+    # features and targets of all fits in the order of `plans`.
 
     def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
         self.plans, self.data, self.every = plans, data, every
 
     def initialize(self) -> KeepBestEpoch:
-        """Find the scored rows of each member and of each score."""
+        """Find the rows that score each member, and the rows of each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
         rows_of_members = self._rows_of_members()
@@ -70,23 +69,22 @@ class KeepBestEpoch(Callback):
         ]
 
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
-        """Return the row numbers as one matrix, padded, and count the members per row."""
+        """Return the row numbers as one padded matrix, and count the members per row."""
         y = self.data[1]
-        padding_row = len(y)  # index after the last row; its sums are discarded
+        padding_row = len(y)  # its sums are not used
         longest = max(len(rows) for rows in rows_of_members)
         matrix = np.full((len(rows_of_members), longest), padding_row)
         for member, rows in enumerate(rows_of_members):
             matrix[member, : len(rows)] = rows
         counts = np.bincount(matrix.ravel(), minlength=padding_row + 1)[:-1]
-        # rows without members are divided by 1
+        # the sums of rows without members are divided by 1
         self._n_members_per_row = torch.as_tensor(counts, dtype=y.dtype, device=y.device).clamp(min=1)
         return torch.from_numpy(matrix).to(y.device)
 
     def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
-        """Return, for each score, the rows to which it applies."""
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
-        scores: list[TrainingLoss] = []  # losses of users may not be hashable
+        scores: list[TrainingLoss] = []  # a list, because losses of users may not be hashable
         for plan in self.plans:
             if plan.selection_score is not None and plan.selection_score not in scores:
                 scores.append(plan.selection_score)
@@ -98,25 +96,25 @@ class KeepBestEpoch(Callback):
         return groups
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Score the fits, and copy the weights of improved fits."""
+        """Score the fits, and copy the weights of each fit that has improved."""
         epoch = len(net.history)
         scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
         if epoch % self.every == 0 or epoch == net.max_epochs:
             scores = self._score(net.module_)
             better = scores < self._best_scores
-            # NaN and infinite scores are never better
+            # comparisons with NaN are False, so such scores are never better
             self._best_scores = np.where(better, scores, self._best_scores)
             self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
             self._copy_state(net.module_, better)
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        # callbacks such as skorch's EarlyStopping expect a value in every epoch
+        # callbacks such as skorch's EarlyStopping need a value in each epoch
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
-        """Copy the weights and buffers of the members of some fits."""
+        """Copy the weights and buffers of the members of the given fits."""
         tensors = module.state_dict()
         if not self._best_state:
             # the first copy contains all fits; later copies overwrite parts of it
@@ -129,7 +127,7 @@ class KeepBestEpoch(Callback):
             self._best_state[name][members] = value.detach()[members]
 
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
-        """Restore the best weights; fits without a finite score keep the last weights."""
+        """Restore the best weights; a fit without a finite score keeps its last weights."""
         unscored = np.isinf(self._best_scores)
         self.best_epochs_[unscored] = len(self.scores_)
         if self._best_state:
@@ -139,17 +137,17 @@ class KeepBestEpoch(Callback):
                     value.copy_(self._best_state[name])
 
     def _score(self, module: StackedModule) -> FloatArray:
-        """Return the score of each fit, with NaN replaced by infinity."""
+        """Return the score of each fit; NaN is replaced by infinity."""
         X, y = self.data
         module.eval()
-        # sums over members per row, with the padding row at the end
+        # sums over the members of each row; the last entry belongs to the padding row
         totals: list[Tensor] = []
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for member_rows in torch.split(self._member_rows, step, dim=1):
-                rows = member_rows.clamp(max=len(y) - 1)  # the padding row gets the features of the last row
+                rows = member_rows.clamp(max=len(y) - 1)  # the padding row uses the features of the last row
                 output = module.forward_members(X[rows].transpose(1, 2))
-                # all scores of a net have the same parts
+                # all scores of one net need the same parts
                 parts = self._scoring_rows[0].score.averaged_parts(output)
                 totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
                 for total, part in zip(totals, parts, strict=True):
@@ -158,7 +156,7 @@ class KeepBestEpoch(Callback):
         return np.where(np.isnan(scores), np.inf, scores)
 
     def _mean_scores(self, averages: Sequence[Tensor]) -> FloatArray:
-        """Return the mean score of each fit over its scored rows, NaN without scored rows."""
+        """Return the mean score of each fit over its scored rows; NaN if there are none."""
         value = torch.zeros_like(self._total_weight)
         for score, rows, fits, y, weight in self._scoring_rows:
             row_scores = score.score_average([average[rows] for average in averages], y)

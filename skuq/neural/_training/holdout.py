@@ -1,4 +1,4 @@
-"""Held-out rows, for scores of epochs and for calibration."""
+"""Held-out rows, which score epochs or calibrate the distribution."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from skuq._typing import BoolArray, IntArray
 
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
-    """Return the mask of held-out rows; with ``by_class``, they are drawn stratified by class."""
+    """Return the mask of the held-out rows; with ``by_class``, the draw is stratified by class."""
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
         raise ValueError(
             "rows must be held out of training, but only one row has a positive weight. Use more rows, or "
-            "settings that hold out no rows."
+            "settings that do not hold out rows."
         )
     held_out = np.zeros(n, dtype=bool)
     if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool | np.bool_):
@@ -36,24 +36,23 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows of positive weight, but the test rows of its first split "
+            "`validation_size` must hold out rows with positive weight, but all test rows of its first split "
             "have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows of positive weight for training, but all of them are test "
+            "`validation_size` must leave rows with positive weight for training, but all of them are test "
             "rows of its first split."
         )
     return held_out
 
 
 def _n_held_out(size: numbers.Real, n_usable: int) -> int:
-    """Return the number of held-out rows for a number or a share of rows, from 1 to n_usable - 1."""
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(
-                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, to leave rows "
-                f"for training, got {size}."
+                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, so that rows "
+                f"for training remain, got {size}."
             )
         return int(size)
     share = float(size)
@@ -63,7 +62,7 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
 
 
 def _checked_splitter(validation_size: Any) -> Any:
-    """Check that ``validation_size`` is a splitter or an iterable and needs no groups, and return it."""
+    """Return the splitter or iterable, or raise if it is neither or needs groups."""
     splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
     if isinstance(validation_size, str) or not splits:
         raise ValueError(
@@ -72,8 +71,8 @@ def _checked_splitter(validation_size: Any) -> Any:
         )
     if splitter_needs_groups(validation_size):
         raise ValueError(
-            "`validation_size` must be a splitter that needs no groups, got "
-            f"{type(validation_size).__name__}. Pass its rows as validation_size=[(train, test)]."
+            "`validation_size` must be a splitter that does not need groups, got "
+            f"{type(validation_size).__name__}. Pass row numbers: validation_size=[(train, test)]."
         )
     return validation_size
 

@@ -1,4 +1,4 @@
-"""Skorch net that trains all members of a stacked module independently in one pass."""
+"""Skorch net that trains all members of a stacked module at the same time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 
 
 class MemberObjective(nn.Module):
-    """Mean loss over rows for each member.
+    """Mean loss over rows for each member."""
 
-    The losses of the members are summed, not averaged, so that each member has the same gradient as in a
-    separate training. Each loss in ``losses`` applies to the given number of successive members.
-    """
+    # The losses of the members are summed, not averaged, so that the gradient of each member is the same as
+    # in a separate training. Each loss in `losses` applies to a number of successive members.
 
     def __init__(self, losses: Sequence[tuple[TrainingLoss, int]]) -> None:
         super().__init__()
         self.losses = tuple(losses)
 
     def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the losses (M,), and the gradient of their sum with respect to the outputs (B, M, k)."""
+        """Return the losses (M,), and the gradient of their sum for the outputs (B, M, k)."""
         if len(self.losses) == 1:
             values, gradient = self.losses[0][0].with_gradient(output, batch.y)
         else:
@@ -41,7 +40,7 @@ class MemberObjective(nn.Module):
             parts = zip(self.losses, outputs, targets, strict=True)
             done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
             values = torch.cat([value for value, _ in done], dim=1)
-            # (M, k, B) in memory for the backward pass
+            # (M, k, B) is the memory layout of the backward pass
             gradient = torch.cat([slope.permute(1, 2, 0) for _, slope in done]).permute(2, 0, 1)
         if batch.weight is None:
             return values.mean(dim=0), gradient * (1 / len(batch))
@@ -50,12 +49,11 @@ class MemberObjective(nn.Module):
 
 
 class StackedNet(ProbabilisticNet):
-    """Skorch net of many members; ``fit`` accepts `MemberBatches`.
+    """Skorch net of many members; ``fit`` accepts `MemberBatches`."""
 
-    Events of single batches are sent only if a callback handles them, and losses are copied from the device
-    once per epoch. Otherwise, both would cost more than the training of a few members. ``member_losses_``
-    contains the mean losses (M,) of each epoch.
-    """
+    # Events of single batches are sent only if a callback handles them, and losses are copied from the device
+    # once per epoch. Otherwise, both would take more time than the training of a few members.
+    # `member_losses_` contains the mean losses (M,) of each epoch.
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class StackedNet(ProbabilisticNet):
         return [*timer, ("print_log", PrintLog())] if self.verbose else timer
 
     def initialize_optimizer(self, triggered_directly: bool | None = None) -> StackedNet:
-        """Create the optimizer with one parameter group per block of equal learning rates."""
+        """Create the optimizer, with one parameter group per group of members with equal learning rates."""
         self.module_.begin_training()
         options = self.get_params_for("optimizer")
         options.pop("lr", None)
@@ -105,24 +103,24 @@ class StackedNet(ProbabilisticNet):
     # ------------------------------------------------------------------------- the training loop
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Skip the checks, because the estimator has already checked the data."""
+        """Check nothing, because the estimator has already checked the data."""
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
         """Return the batches without a validation set."""
         return X, None
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Return the batches unchanged, or skorch's iterator for predictions."""
+        """Return batches unchanged, or skorch's iterator for predictions."""
         return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Reset the losses, and record whether any callback handles single batches."""
+        """Reset the losses, and record whether a callback handles events of single batches."""
         self.member_losses_: list[FloatArray] = []
         self.stopped_ = False
         self._sends_batch_events = any(self._is_handled(event) for event in _BATCH_EVENTS)
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Call the callbacks, and record if a callback, rather than the user, stops the training."""
+        """Call the callbacks, and record whether a callback stops the training."""
         try:
             super().notify(method_name, **cb_kwargs)
         except KeyboardInterrupt:
@@ -156,7 +154,7 @@ class StackedNet(ProbabilisticNet):
                 self.history.record_batch(f"{prefix}_batch_size", len(batch))
                 self.notify("on_batch_end", batch=batch, training=training, **step)
         if not self._sends_batch_events:
-            self.history.new_batch()  # skorch's Checkpoint reads the last batch
+            self.history.new_batch()  # skorch's Checkpoint needs a batch
         losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
         self.member_losses_.append(losses)
         self.history.record(f"{prefix}_loss", float(losses.mean()))
@@ -167,7 +165,7 @@ class StackedNet(ProbabilisticNet):
 
     def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
         module: StackedModule = self.module_
-        if not module.training:  # after a prediction by a callback
+        if not module.training:  # a callback may have made a prediction
             self._set_training(True)
         output = module(batch.x)
         losses, gradient = self.criterion_(output, batch)

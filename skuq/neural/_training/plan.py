@@ -18,26 +18,28 @@ from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
 AUTO_EPOCHS = (8000, 40, 200)
-"""Number of steps for ``max_epochs="auto"``, and the smallest and largest number of epochs."""
+"""Number of steps, smallest and largest number of epochs for ``max_epochs="auto"``."""
 
 LONG_TRAINING = (6000, 40, 1000)
-"""The same numbers for noisy training and for training without selection of the epoch, where few rows need as
-many steps as many rows. With dropout on the 277 rows of the yacht data, errors after 200 epochs were 1.4
-times as large as after 6000 steps."""
+"""Number of steps, smallest and largest number of epochs for other trainings.
+
+They apply to training with noise, and without selection of the epoch: few rows then need as many steps as
+many rows. With dropout on the 277 rows of the yacht data, errors after 200 epochs were 1.4 times as large as
+after 6000 steps."""
 
 _MOST_EPOCHS = 1000
-"""Greatest number of epochs of a second training with `AUTO_EPOCHS`."""
+"""Largest number of epochs of a second training after `AUTO_EPOCHS`."""
 
 _STILL_IMPROVING = 0.95
-"""Share of the epochs after which the best epoch shows that a longer training may be better."""
+"""Share of the epochs; if the best epoch comes later, a longer training may be better."""
 
 _N_FOLDS = 4
-"""Number of folds of `plan_folds`. Five of 20 members leave out each row, enough to estimate their spread."""
+"""Number of folds of `plan_folds`; 5 of 20 members leave out each row, enough to estimate their spread."""
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of the training; fits with equal options may be trained together."""
+    """Options of a training; fits with equal options may be trained together."""
 
     architecture: Architecture
     batch_size: int = 32
@@ -54,7 +56,7 @@ class TrainingOptions:
     verbose: int = 0
 
     def epochs(self, n_batches: int) -> int:
-        """Return the number of epochs if an epoch has ``n_batches`` steps; see `AUTO_EPOCHS`."""
+        """Return the number of epochs, given the number of steps per epoch."""
         if self.max_epochs == "auto":
             steps, fewest, most = self.auto_epochs
             return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
@@ -63,11 +65,9 @@ class TrainingOptions:
         return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
-        """Return options of a longer training if the scores improved until the largest number of epochs.
-
-        Targets without noise need more steps than targets with noise. With few rows, the steps of "auto" are
-        more than its largest number of epochs.
-        """
+        """Return options of a longer training if the scores improved until the largest number of epochs."""
+        # Targets without noise need more steps than targets with noise. With few rows, the largest number of
+        # epochs of "auto" has too few steps.
         steps, fewest, most = self.auto_epochs
         more = replace(self, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
         epochs = self.epochs(n_batches)
@@ -77,11 +77,10 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Specification of the training of an estimator, independent of the data.
+    """Specification of the training of an estimator, independent of the data."""
 
-    Epochs are scored on out-of-bag rows with ``bootstrap``, otherwise on held-out rows. ``draw_rows``
-    replaces the draws with replacement. If ``counts_rows``, weights must be numbers of repetitions.
-    """
+    # With `bootstrap`, epochs are scored on out-of-bag rows, otherwise on held-out rows. `draw_rows` replaces
+    # the draws with replacement. If `counts_rows`, weights must be numbers of repetitions.
 
     loss: TrainingLoss
     learning_rate: float
@@ -102,7 +101,7 @@ class TrainingSpec:
         seed: int,
         row_factor: FloatArray | None = None,
     ) -> FitPlan:
-        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, like weights."""
+        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, as weights do."""
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
         if row_factor is not None:
@@ -127,41 +126,39 @@ class TrainingSpec:
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """Standardized data of one fit, and the training rows of each member.
+    """Standardized data of one fit, and the training rows of each member."""
 
-    ``selection_mask`` of shape (n,) marks the rows that may score epochs; None marks all rows. A row scores
-    only members that are not trained on it.
-    """
+    # `selection_mask` (n,) marks the rows that may score epochs; None marks all rows. A row scores only
+    # members that are not trained on it.
 
     X: FloatArray
     y: FloatArray
     seeds: list[MemberSeed]
     rows: list[MemberRows]
-    held_out: BoolArray  # rows that no member may train on, shape (n,)
+    held_out: BoolArray  # rows on which no member may be trained, shape (n,)
     seed: int
     loss: TrainingLoss
     learning_rate: float
-    weight: FloatArray | None = None  # in the loss, with mean 1 over the training rows, shape (n,)
+    weight: FloatArray | None = None  # in the loss; mean 1 over the training rows, shape (n,)
     selection_score: TrainingLoss | None = None
     selection_mask: BoolArray | None = None
     score_weight: FloatArray | None = None  # in the score, shape (n,)
 
     def batch_shape(self, batch_size: int) -> tuple[int, int]:
-        """Return the number of batches per epoch, and the rows per batch."""
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:
-        """Return the mask of the rows that each member is not trained on, shape (n, M)."""
+        """Return the mask (n, M) of the rows on which each member is not trained."""
         return np.column_stack([rows.out_of_bag(len(self.y)) for rows in self.rows])
 
     def scored_rows(self) -> BoolArray:
-        """Return the mask of the rows that score each member's epochs, shape (n, M)."""
+        """Return the mask (n, M) of the rows that score the epochs of each member."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
 
 
 def resolve_learning_rate(rate: Any, auto: float) -> Any:
-    """Return ``rate``, or ``auto`` if it is "auto"; numbers are checked later."""
+    """Return ``rate``, or ``auto`` if ``rate`` is "auto"; a later step checks numbers."""
     if isinstance(rate, str):
         check_option(rate, "learning_rate", ("auto",))
         return auto
@@ -169,10 +166,8 @@ def resolve_learning_rate(rate: Any, auto: float) -> Any:
 
 
 def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:
-    """Return the rows of each member: all rows, or a bootstrap sample of the same size.
-
-    The draws ignore weights, because rows with a large weight must also be out of bag for some members.
-    """
+    """Return the rows of each member: all rows, or a bootstrap sample with the same number of rows."""
+    # The draws ignore weights, because rows with a large weight must also be out of bag for some members.
     return [
         MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
         for seed in seeds
@@ -180,10 +175,9 @@ def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool
 
 
 def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return the rows outside one of four random folds, with new folds for every four members.
-
-    All members get the same number of rows: the number of rows outside the largest fold.
-    """
+    """Return, for each member, the rows outside one of four random folds."""
+    # Each group of four members has its own folds. All members have the same number of rows, which is the
+    # number of rows outside the largest fold.
     k = min(_N_FOLDS, len(rows))
     if k < 2:
         return plan_members(seeds, rows, bootstrap=False)
@@ -197,11 +191,11 @@ def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
 
 
 def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return bootstrap rows that each pair of successive members shares; the orders of the rows differ."""
+    """Return bootstrap rows for pairs of successive members; both have the same rows in different orders."""
     drawn = [bag.drawn for bag in plan_members(seeds[::2], rows, bootstrap=True)]
     return [MemberRows(drawn[member // 2], seed.order) for member, seed in enumerate(seeds)]
 
 
 def rows_with_weight(mask: BoolArray, data: TrainingData) -> IntArray:
-    """Return the row numbers of a mask, without rows of weight 0."""
+    """Return the row numbers of a mask, without rows with weight 0."""
     return np.flatnonzero(mask if data.sample_weight is None else mask & (data.sample_weight > 0))

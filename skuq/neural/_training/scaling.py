@@ -13,11 +13,10 @@ from skuq._typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """Means and standard deviations of the training rows; weights count repetitions.
+    """Means and standard deviations of the training rows; weights count repetitions."""
 
-    A constant column has an infinite scale, so that it does not change predictions. A constant target has the
-    scale 0, and its prediction is certain. Codes of classes have the mean 0 and the scale 1.
-    """
+    # A constant column has an infinite scale, so that it does not change predictions. A constant target has
+    # the scale 0, and its prediction is certain. Codes of classes have the mean 0 and the scale 1.
 
     X_mean: FloatArray
     X_scale: FloatArray
@@ -35,13 +34,13 @@ class Standardizer:
 
     @classmethod
     def fit_features(cls, X: FloatArray, weight: FloatArray | None, standardize: Any) -> Self:
-        """Return the standardizer of the features: per column, common to "all" columns, or without effect."""
+        """Return the standardizer of the features; "all" uses one mean and one scale for all columns."""
         if not standardize:
             return cls(np.zeros(()), np.ones(()), 0.0, 1.0)
         mean, scale = _units_of_columns(X, _shares(weight, len(X)))
         if standardize == "columns":
             return cls(mean, scale, 0.0, 1.0)
-        # variance of all values, within and between columns
+        # total variance: within and between columns
         common = np.full(len(mean), mean.mean())
         within, between = np.where(np.isinf(scale), 0.0, scale), mean - common
         spread = column_scale(np.hypot(within, between)[:, np.newaxis], np.zeros(1), np.ones(len(mean)))
@@ -50,18 +49,16 @@ class Standardizer:
 
     def features(self, X: FloatArray) -> FloatArray:
         standardized: FloatArray = X - self.X_mean
-        standardized /= self.X_scale  # in place, as X may fill much of the memory
+        standardized /= self.X_scale  # in place, because X may be large
         return standardized
 
     def target(self, y: FloatArray) -> FloatArray:
         return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
 
     def loc(self, standardized: FloatArray) -> FloatArray:
-        """Return means in the units of y."""
         return self.y_mean + self.y_scale * standardized
 
     def scale(self, variance: FloatArray) -> FloatArray:
-        """Return standard deviations in the units of y."""
         return self.y_scale * np.sqrt(variance)
 
 
@@ -70,6 +67,6 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
+    counted = X[share > 0][0] if len(X) else 0.0  # subtracted to avoid rounding errors
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)

@@ -1,4 +1,4 @@
-"""Joint training: networks with equal options are stacked."""
+"""Joint training of fits; networks with equal options are stacked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skuq.neural._training.plan import FitPlan, TrainingOptions
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
-"""Number of weights whose training fits into the cache of a core; larger stacks are not faster."""
+"""Number of weights whose training fits into the cache of a processor core; larger stacks are not faster."""
 _GPU_WEIGHTS = 1 << 30
 
 
@@ -45,7 +45,7 @@ def train(
     n_jobs: int | None = None,
     on_epoch: Callable[..., object] | None = None,
 ) -> list[TrainedFit]:
-    """Train all fits in chunks of the fastest size; results do not depend on ``n_jobs``."""
+    """Train all fits in chunks of the fastest size; the results do not depend on ``n_jobs``."""
     device = read_device(options.device, sum(len(plan.seeds) for plan in plans))
     chunks = [chunk for group in _groups(plans, options) for chunk in _chunks(plans, group, options, device)]
     tasks = [([plans[k] for k in chunk.fits], chunk) for chunk in chunks]
@@ -62,7 +62,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Members trained in one net; ``spans`` contains the range of members of each fit, (start, stop)."""
+    """Members that are trained in one net; ``spans`` contains the range of members of each fit."""
 
     fits: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
@@ -71,7 +71,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Results of one chunk, per fit: losses (epochs, members), and scores (epochs,), NaN where not scored."""
+    """Results of one chunk for each fit: losses (epochs, members), and scores (epochs,), which may be NaN."""
 
     modules: list[StackedModule]
     losses: list[FloatArray]
@@ -81,7 +81,7 @@ class _Part:
 
 
 def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
-    """Return groups of fits whose batches have the same shape, as indices of the plans."""
+    """Return groups of fits with the same shape of batches, as indices of the plans."""
     groups: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         shape = plan.batch_shape(options.batch_size)
@@ -93,7 +93,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
 def _chunks(
     plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
 ) -> list[_Chunk]:
-    """Divide the members of a group into chunks; members that are scored together stay together."""
+    """Divide the members of a group into chunks; members that are scored together are in one chunk."""
     first = plans[group[0]]
     shape = first.batch_shape(options.batch_size)
     dtype = read_dtype(options.dtype)
@@ -114,7 +114,7 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return the ranges of nearly equal parts of the members of a fit; a single part if ``together``."""
+    """Return nearly equal ranges of the members of a fit, or a single range if ``together``."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))
@@ -136,7 +136,6 @@ def _train_chunk(
     device: torch.device,
     on_epoch: Callable[..., object] | None,
 ) -> _Part:
-    """Train the members of one chunk in one net; ``plans`` are the plans of its fits."""
     plans = [
         replace(plan, seeds=plan.seeds[start:stop], rows=plan.rows[start:stop])
         for plan, (start, stop) in zip(plans, chunk.spans, strict=True)
@@ -202,16 +201,16 @@ def _net(
 
 
 def _check_trained(net: StackedNet) -> None:
-    """Raise if weights are not finite, or if the user, not a callback, interrupted the training."""
+    """Raise if weights are not finite, or if the user interrupted the training."""
     n_epochs = len(net.member_losses_)
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
     if not n_epochs:
-        raise ValueError("`callbacks` must not stop the training before the first epoch ends.")
+        raise ValueError("`callbacks` must not stop the training before the end of the first epoch.")
     if not torch.isfinite(net.module_.flat).all():
         raise ValueError(
-            "the training diverged: weights are no longer finite. Use a lower `learning_rate`, a "
-            "`clip_norm`, or `keep_best`, which keeps the weights of an earlier epoch."
+            "the training diverged: weights are not finite. Use a lower `learning_rate`, a `clip_norm`, or "
+            "`keep_best`, which keeps the weights of an earlier epoch."
         )
 
 
@@ -247,7 +246,7 @@ class _ReportEpoch(Callback):
 def _collect(
     plans: Sequence[FitPlan], chunks: list[_Chunk], parts: list[_Part], options: TrainingOptions
 ) -> list[TrainedFit]:
-    """Join the members of each fit from its chunks."""
+    """Join the members of each fit, which may be in several chunks."""
     pieces: dict[int, list[tuple[_Part, int]]] = {k: [] for k in range(len(plans))}
     for chunk, part in zip(chunks, parts, strict=True):
         for position, k in enumerate(chunk.fits):
@@ -265,12 +264,12 @@ def _collect(
 
 
 def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
-    """Return the history of one fit, truncated to its shortest chunk."""
+    """Return the history of one fit, up to the last epoch of its shortest chunk."""
     losses = np.concatenate([part.losses[position][:n_epochs] for part, position in pieces], axis=1)
     losses = losses.mean(axis=1)
     durations = np.sum([part.durations[:n_epochs] for part, _ in pieces], axis=0)
     scores = pieces[0][0].scores[pieces[0][1]]
-    history = History()  # append to it like a list, which is five times as fast as `record`
+    history = History()  # `append` is five times as fast as `record`
     for epoch, values in enumerate(
         zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
     ):

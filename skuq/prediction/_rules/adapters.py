@@ -31,7 +31,7 @@ from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels of the quantiles that represent a distribution without a family; they include 0.005 and 0.05."""
+"""Levels of the quantiles that represent a distribution of an unknown family."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
@@ -43,7 +43,7 @@ def _one_target(columns: int, estimator: Any) -> None:
 
 
 def _ngboost_dist(estimator: Any, X: Any) -> Any:
-    """Return the boosted family: Normal, Student t or NormalJoint of skuq, or another family of scipy."""
+    """Return the distribution of NGBoost as Normal, Student t, NormalJoint, or another family of scipy."""
     if not estimator.base_models:
         raise not_fitted(estimator)
     dist = estimator.pred_dist(X)
@@ -88,7 +88,7 @@ def _skpro_dist(estimator: Any, X: Any) -> Distribution:
     """Return skpro's prediction as a distribution of the same family, if skuq or scipy has this family."""
     if not estimator.is_fitted:
         raise not_fitted(estimator)
-    if hasattr(X, "reset_index"):  # skpro selects samples by index, which may have duplicates
+    if hasattr(X, "reset_index"):  # skpro selects samples by the index, which may have duplicates.
         X = X.reset_index(drop=True)
     dist = estimator.predict_proba(X)
     _one_target(dist.shape[1], estimator)
@@ -126,12 +126,12 @@ def _skpro_scipy(
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Convert samples in a frame of (sample, row) to members and weights."""
+    """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
     weights = 1.0 if dist.weights is None else dist.weights.unstack(level=0).loc[dist.index].to_numpy()
-    # Rows may have different numbers of samples; missing samples have the weight 0.
+    # Rows may have different numbers of samples. Missing samples get the weight 0.
     weights = np.where(samples.isna().to_numpy(), 0.0, weights)
     return Empirical(samples.fillna(0.0).to_numpy(), None if np.ptp(weights) == 0 else weights)
 

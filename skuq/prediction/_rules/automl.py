@@ -1,7 +1,7 @@
 """Distributions of the models selected by FLAML, AutoGluon, TPOT and skrub.
 
-Objects with an inner estimator have a `MetaEstimatorRule`, other objects have an adapter. This module imports
-none of the packages.
+Objects that contain an estimator have a `MetaEstimatorRule`. Other objects have an adapter. This module
+imports none of the packages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
     def matches(estimator: Any) -> bool:
         cls = type(estimator)
-        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):  # fast for most classes
+        # This test is fast, and most classes fail it.
+        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):
             return False
         return any(is_named(cls, name) for name in qualified_names)
 
@@ -33,11 +34,11 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
 
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """Return the prediction of the ``model`` inside FLAML's AutoML or learner, which preprocesses X first."""
+    """Return the prediction of the model inside FLAML's AutoML or learner, which first preprocesses X."""
     if automl.model is None:
         raise NotFittedError(
-            f"this {type(automl).__name__} must have a model, got none: `fit` was not called or failed in "
-            "every trial. Use `verbose=3` to log each trial."
+            f"this {type(automl).__name__} must have a model, got none, because `fit` was not called or "
+            "failed in every trial. Use `verbose=3` to log each trial."
         )
     return predict(automl.model, automl.preprocess(X))
 
@@ -72,27 +73,22 @@ def _skrub_search_parts(search: Any) -> list[Any]:
 
 
 def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
-    """Return the distribution of the last estimator.
-
-    skrub cannot call methods that scikit-learn does not have. In a mode unknown to skrub, it calls
-    ``transform`` of the last estimator, which returns the distribution for skuq's regressors and
-    recalibrators.
-    """
+    """Return the distribution of the last estimator."""
     evaluate = getattr(learner, "_eval_in_mode", None)
     dist = None if evaluate is None else evaluate("predict_dist", X)
     if not isinstance(dist, Distribution):
         raise NotProbabilisticError(
-            f"skrub cannot return distributions of the last estimator of this {type(learner).__name__}. "
-            "Apply an estimator of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Alternatively, "
-            "name the nodes of X and of the estimator with `.skb.set_name`, and call `predict_dist` with "
-            "learner.find_fitted_estimator(name_of_estimator) and "
+            f"skrub cannot return the distribution of the last estimator of this {type(learner).__name__}. "
+            "Make the last estimator an estimator of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), "
+            "y=y). Alternatively, name the nodes of X and of the estimator with `.skb.set_name`, and call "
+            "`predict_dist` with learner.find_fitted_estimator(name_of_estimator) and "
             "learner.truncated_after(name_of_X).transform(environment)."
         )
     return dist
 
 
 def _autogluon_dist(predictor: Any, X: Any) -> Quantiles:
-    """Return the predicted quantiles; `Quantiles` sorts crossing quantiles."""
+    """Return the predicted quantiles as a distribution."""
     if not _autogluon_supports(predictor):
         raise NotProbabilisticError(
             "this TabularPredictor must predict several quantiles, got problem type "

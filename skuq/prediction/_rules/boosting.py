@@ -1,7 +1,7 @@
 """Distributions of CatBoost, XGBoost and LightGBM with a distributional loss.
 
-The loss is for several quantiles, or for mean and variance (CatBoost). This module imports none of the
-packages.
+A distributional loss is a loss for several quantiles, or for mean and variance (CatBoost). This module
+imports none of the packages.
 """
 
 from __future__ import annotations
@@ -36,13 +36,7 @@ def _catboost_supports(estimator: Any) -> bool:
 
 
 def _catboost_dist(estimator: Any, X: Any) -> Distribution:
-    """Return Normal of the predicted mean and variance, or the fitted quantiles.
-
-    The predicted variance is the variance of the noise. ``virtual_ensembles_predict`` with
-    ``prediction_type="TotalUncertainty"`` adds the variance between truncated copies of the model. It is not
-    used, because this variance is meaningful only with ``posterior_sampling=True``, and because the mean of
-    the copies differs from the mean of the model.
-    """
+    """Return a Normal with the predicted mean and noise variance, or the fitted quantiles."""
     if not estimator.is_fitted():
         raise not_fitted(estimator)
     if catboost_loss(estimator)[0] != _MEAN_AND_VARIANCE:
@@ -52,7 +46,7 @@ def _catboost_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _columns(values: Any, estimator: Any) -> FloatArray:
-    """Return predictions as a 2-D array; CatBoost returns a 1-D array for a single row."""
+    """Return the predictions as a 2-D array, because CatBoost returns a 1-D array for a single row."""
     return check_predictions(np.atleast_2d(np.asarray(values, dtype=np.float64)), estimator)
 
 
@@ -60,4 +54,4 @@ BOOSTING_ADAPTERS: dict[str, Adapter] = {
     "catboost.CatBoostRegressor": Adapter(_catboost_dist, _catboost_supports, points=False),
     "xgboost.XGBRegressor": Adapter(_quantiles_dist, _has_quantiles, points=False),
 }
-"""Adapters by the public import path of the class. LightGBM predicts a single level per model."""
+"""Adapters by the public import path of the class. A LightGBM model predicts only one quantile."""

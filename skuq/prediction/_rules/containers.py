@@ -1,6 +1,7 @@
-"""Predictions of containers from the predictions of their inner estimators.
+"""Predictions of meta-estimators from the predictions of their inner estimators.
 
-Functions named ``_inner`` return any kind of prediction; functions named ``_dist`` combine distributions.
+A function ``..._inner`` returns the prediction of one inner estimator, which may be a distribution or sets. A
+function ``..._dist`` combines the distributions of several inner estimators.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _part(estimator: Any, fitted: str, unfitted: str) -> Any:
 
 
 def _is_nothing(step: Any) -> bool:
-    return step is None or isinstance(step, str)  # "passthrough" and "drop"
+    return step is None or isinstance(step, str)  # The strings are "passthrough" and "drop".
 
 
 def _pipeline_inner(pipeline: Pipeline, X: Any, predict: Predict) -> Any:
@@ -47,7 +48,7 @@ def _pipeline_inner(pipeline: Pipeline, X: Any, predict: Predict) -> Any:
             "classifier or a recalibrator, for example IdentityRecalibrator, which changes nothing."
         )
     for _, step in pipeline.steps[:-1]:
-        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # samplers change rows in `fit` only
+        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # Samplers change rows only in `fit`.
             X = step.transform(X)
     return predict(last, X)
 
@@ -100,7 +101,7 @@ def _stacking_inner(stacking: StackingRegressor | StackingClassifier, X: Any, pr
 
 def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(bagging)
-    # BaggingRegressor fits its members on columns of an array.
+    # BaggingRegressor fits its members to columns of an array, so X is converted.
     X = validate_data(
         bagging, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
     )
@@ -113,7 +114,7 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    """Return the fitted members; before fitting, two members represent any number above one."""
+    """Return the fitted members, or two copies of the estimator before fitting."""
     n_members = 1 if bagging.n_estimators == 1 else 2
     return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 
@@ -121,7 +122,7 @@ def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
 def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(voting)
     weights = None
-    if voting.weights is not None:  # the weights include dropped members
+    if voting.weights is not None:  # The weights include the weights of dropped members.
         weights = [
             weight
             for (_, member), weight in zip(voting.estimators, voting.weights, strict=True)
@@ -139,8 +140,8 @@ def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) ->
     if len(multi.estimators_) > 1:
         raise NotProbabilisticError(
             f"this MultiOutputRegressor must predict one target, got {len(multi.estimators_)}. "
-            f"{one_column_each()} Without UncertaintyRegressor, the inner estimator must have a distribution "
-            "itself."
+            f"{one_column_each()} UncertaintyRegressor is not needed if the inner estimator has its own "
+            "distribution."
         )
     return predict(multi.estimators_[0], X)
 
@@ -152,15 +153,15 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
             f"this RegressorChain must predict one target, got {len(chain.estimators_)}. The chain ignores "
             f"the uncertainty of earlier predictions. {one_column_each()}"
         )
-    # RegressorChain fits its models on an array.
+    # RegressorChain fits its models to an array, so X is converted.
     return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))
 
 
 def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
-    """Return the model if there is one column, or an empty list; before fitting, one column is assumed."""
+    """Return the model of the only target, or an empty list; before fitting, one target is assumed."""
     models: list[Any] | None = getattr(several, "estimators_", None)
     if models is None:
-        # RegressorChain has `base_estimator` up to scikit-learn 1.6.
+        # Up to scikit-learn 1.6, the parameter of RegressorChain is `base_estimator`.
         return [_part(several, "estimator", "base_estimator")]
     return models if len(models) == 1 else []
 
@@ -171,7 +172,7 @@ CONTAINERS: tuple[MetaEstimatorRule, ...] = (
         _of(Pipeline), _pipeline_inner, lambda pipeline: [_last_step(pipeline)], passes_on=True
     ),
     MetaEstimatorRule(is_search, _search_inner, _search_parts, passes_on=True),
-    MetaEstimatorRule(  # includes the subclass RFECV
+    MetaEstimatorRule(  # This includes the subclass RFECV.
         _of(RFE),
         _selector_inner,
         lambda selector: [_part(selector, "estimator_", "estimator")],

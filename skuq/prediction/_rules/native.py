@@ -19,15 +19,11 @@ from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
 _BLOCK = 32
-"""Number of rows per block of the kernel matrix. It is small, because only the diagonal is used."""
+"""Number of rows per block of the kernel matrix; it is small, because only diagonals are used."""
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
-    """Return Normal with the noise 1 / alpha_ separate from the uncertainty of the coefficients.
-
-    The variance x' Sigma x + 1 / alpha_ is computed here. scikit-learn 1.6.0 does not center x, and
-    ``return_std`` returns a Series for a DataFrame and fails on object columns.
-    """
+    """Return Normal with the noise 1 / alpha_ separate from the uncertainty of the coefficients."""
     check_is_fitted(estimator)
     X = _as_numeric(X)
     loc = single_output(estimator.predict(X), estimator)
@@ -39,17 +35,12 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
 
 
 def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Normal:
-    """Return Normal distributions of new observations.
-
-    The std of scikit-learn excludes the noise ``alpha`` and includes the noise of a WhiteKernel. This
-    function adds ``alpha``, and it subtracts the WhiteKernel from the epistemic variance. With
-    ``normalize_y``, both noise variances are in units of the scaled target.
-    """
+    """Return Normal distributions of new observations, including the noise ``alpha``."""
     check_is_fitted(estimator, "X_train_")
     if not _gaussian_process_supports(estimator):
         raise NotProbabilisticError(
             "`alpha` of GaussianProcessRegressor must be a number, got one value per training row, so the "
-            "noise of new rows is unknown. Give a scalar `alpha`, or a WhiteKernel in `kernel`."
+            "noise of new rows is unknown. Pass a number as `alpha`, or add a WhiteKernel to `kernel`."
         )
     loc, reported = estimator.predict(X, return_std=True)
     loc, reported = single_output(loc, estimator), single_output(reported, estimator)
@@ -78,7 +69,7 @@ def _has_return_std(estimator: Any) -> bool:
 
 
 def _return_std_dist(estimator: Any, X: Any) -> Distribution:
-    """Return Normal from ``predict(X, return_std=True)``, which estimators of other packages have, too."""
+    """Return Normal from ``predict(X, return_std=True)`` of an estimator of any package."""
     loc, scale = estimator.predict(X, return_std=True)
     return Normal(single_output(loc, estimator), single_output(scale, estimator))
 
@@ -88,7 +79,7 @@ def _part_without(scale: FloatArray, noise_variance: float | FloatArray) -> Floa
 
 
 def _as_numeric(X: Any) -> Any:
-    if hasattr(X, "dtypes") and hasattr(X, "astype"):  # a DataFrame keeps its column names
+    if hasattr(X, "dtypes") and hasattr(X, "astype"):  # A DataFrame keeps its column names.
         return X.astype(np.float64)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         return np.asarray(X, dtype=np.float64)
@@ -100,19 +91,14 @@ def _kernel_input(estimator: GaussianProcessRegressor, X: Any) -> Any:
 
 
 def _white_noise(kernel: Any, X: Any) -> FloatArray:
-    """Return the variance that WhiteKernel terms add to single observations.
-
-    A kernel of scikit-learn that is called as ``kernel(X, X)`` instead of ``kernel(X)`` omits the
-    WhiteKernel. The difference of the two diagonals is therefore the contribution of the WhiteKernel, also
-    inside sums and products.
-    """
+    """Return the variance of WhiteKernel terms, which are in ``kernel(X)`` but not in ``kernel(X, X)``."""
     diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
     shared = np.empty_like(diagonal)
     for start in range(0, count_rows(X), _BLOCK):
         block = safe_indexing(X, slice(start, start + _BLOCK))
         shared[start : start + _BLOCK] = np.diagonal(kernel(block, block))
     noise = diagonal - shared
-    noise[noise <= 1e-12 * diagonal] = 0.0  # rounding error
+    noise[noise <= 1e-12 * diagonal] = 0.0  # A very small difference is a rounding error.
     return noise
 
 
@@ -131,4 +117,4 @@ NATIVES: tuple[EstimatorRule, ...] = (
     EstimatorRule(lambda estimator: isinstance(estimator, DummyRegressor), _dummy_dist),
     EstimatorRule(_has_return_std, _return_std_dist),
 )
-"""Rules in order of priority. The last rule serves all estimators whose ``predict`` takes ``return_std``."""
+"""Rules in order of priority. The last rule is for all estimators whose ``predict`` has ``return_std``."""

@@ -15,9 +15,9 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
     cls = type(estimator)
     if is_classifying(estimator):
         return NotProbabilisticError(
-            f"{cls.__name__} is a classifier and has class probabilities instead of a distribution. For "
-            "prediction sets call skuq.prediction.predict_set(estimator, X). "
-            "skuq.classifiers.ConformalClassifier guarantees their coverage."
+            f"{cls.__name__} is a classifier, which has class probabilities instead of a distribution. For "
+            "prediction sets, call skuq.prediction.predict_set(estimator, X). For sets with guaranteed "
+            "coverage, use skuq.classifiers.ConformalClassifier."
         )
     levels = configured_levels(estimator)
     if levels is not None:

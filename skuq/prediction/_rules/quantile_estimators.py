@@ -1,4 +1,4 @@
-"""Quantile losses of estimators: one record per class, by qualified name.
+"""Quantile losses of estimators, with one record per class.
 
 A new package needs one more record in ``_RECORDS``. This module imports none of the packages.
 """
@@ -23,14 +23,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """Quantile parameters of one class of estimators.
-
-    ``one(level)`` and ``many(levels)`` return the parameters for one quantile and for all quantiles in one
-    fit; ``many`` is None if one fit cannot predict several quantiles. ``predict(fitted, X, levels)`` returns
-    the quantiles of a fit with ``many``, shape (n, k); None means the ``predict`` of the estimator.
-    ``levels(estimator)`` returns the configured levels, or None for another loss. ``aliases(estimator)``
-    returns parameters that are synonyms of the loss and take precedence over it.
-    """
+    """Quantile parameters of one class of estimators."""
 
     one: Callable[[float], Params]
     many: Callable[[list[float]], Params] | None = None
@@ -40,10 +33,7 @@ class QuantileLoss:
 
 
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
-    """Return a function that reads a level from attribute ``name`` if other attributes have required values.
-
-    The function reads attributes, because a subclass may have a constructor without these parameters.
-    """
+    """Return a function that reads a level from an attribute if other attributes have the required values."""
 
     def levels(estimator: Any) -> list[float] | None:
         if any(getattr(estimator, other, None) != value for other, value in required.items()):
@@ -55,7 +45,7 @@ def _level_in(name: str, default: float, **required: str) -> Callable[[Any], lis
 
 
 _LIGHTGBM_ALIASES = ("objective_type", "app", "application", "loss")
-"""Synonyms of LightGBM's ``objective``, which take precedence."""
+"""Synonyms of LightGBM's parameter ``objective``, which take precedence over it."""
 
 
 def _lightgbm_aliases(estimator: Any) -> Params:
@@ -73,7 +63,7 @@ def _lightgbm_levels(estimator: Any) -> list[float] | None:
 
 
 def catboost_loss(estimator: Any) -> tuple[str, dict[str, str]]:
-    """Return name and options of a CatBoost model's loss, such as ("Quantile", {"alpha": "0.5"})."""
+    """Return the name and options of a CatBoost model's loss, such as ("Quantile", {"alpha": "0.5"})."""
     if estimator.is_fitted():
         loss = str(estimator.get_all_params()["loss_function"])
     else:
@@ -93,12 +83,14 @@ def _catboost_levels(estimator: Any) -> list[float] | None:
 
 def _xgboost_levels(estimator: Any) -> list[float] | None:
     params = estimator.get_params()
-    if estimator.__sklearn_is_fitted__():  # levels of the fit, which a model loaded from a file has, too
+    # These are the levels of the fit, which are also known after loading a model from a file.
+    if estimator.__sklearn_is_fitted__():
         objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
         if objective["name"] != "reg:quantileerror":
             return None
         fitted = _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
-        # The booster stores levels in single precision; the parameters, if unchanged, have double precision.
+        # The booster stores the levels in single precision. The parameters have double precision, but may
+        # have changed.
         given = _as_list([] if params.get("quantile_alpha") is None else params["quantile_alpha"])
         same = np.array_equal(np.array(given, np.float32), np.array(fitted, np.float32))
         return given if same else fitted
@@ -152,17 +144,14 @@ _RECORDS: dict[tuple[str, str], QuantileLoss] = {
         predict=lambda forest, X, levels: forest.predict(X, quantiles=levels),
     ),
 }
-"""Records by (package, class name), which also apply to subclasses."""
+"""Records by package and class name. A record also applies to subclasses."""
 
 
 def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tuple[str, QuantileLoss] | None:
     """Return the prefix of the parameters and the record, or None if there is no quantile loss.
 
-    The function looks for the loss in the last step of Pipelines, with the prefix ``<step>__``, but not in
-    other containers. These containers must wrap the model of all levels, not the model of one level: a
-    decreasing transformation of the target reverses the levels, a search has one score for all levels, and
-    the mean of quantiles of resamples is not a quantile. ``quantile_param`` is the name of the level's
-    parameter if the user gives it.
+    The search includes the last step of Pipelines, but not other meta-estimators. For example, the mean of
+    quantiles of resamples is not a quantile.
     """
     if quantile_param is not None:
         return "", QuantileLoss(lambda level: {quantile_param: level})
@@ -190,7 +179,8 @@ def with_prefix(prefix: str, params: Params) -> Params:
 
 
 def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[float]) -> FloatArray:
-    while isinstance(estimator, Pipeline):  # X is transformed here, because only the last step takes keywords
+    # X is transformed here, because a Pipeline passes keywords only to its last step.
+    while isinstance(estimator, Pipeline):
         X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator.steps[-1][1]
     predict = loss.predict or (lambda fitted, features, _: fitted.predict(features))
     values = as_float_array(predict(estimator, X, list(levels)), "prediction")

@@ -13,32 +13,29 @@ Predict: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class MetaEstimatorRule:
-    """Rule for a meta-estimator, which has a distribution if all of its inner estimators have a distribution.
+    """Rule for a meta-estimator, which has a distribution if all of its inner estimators have one."""
 
-    ``matches(estimator)`` returns whether the rule applies. ``predict(estimator, X, predict_dist)`` calls
-    ``predict_dist`` for inner estimators. ``parts(estimator)`` returns the inner estimators that determine
-    the distribution, fitted or not. Several inner estimators form a mixture; None and strings represent
-    absent estimators. ``passes_on`` is True if the prediction equals the prediction of a single inner
-    estimator for the same rows. Such a ``predict`` may also be called with a function for prediction sets
-    instead of ``predict_dist``, and then returns prediction sets.
-    """
-
+    # Function of the estimator that returns whether the rule applies.
     matches: Callable[[Any], bool]
+    # Function of the estimator, X and `predict_dist`, which calls `predict_dist` for inner estimators.
     predict: Callable[[Any, Any, Predict], Any]
+    # Function of the estimator, fitted or not, that returns its inner estimators. Several of them form a
+    # mixture. None and strings represent absent estimators.
     parts: Callable[[Any], Sequence[Any]]
+    # Whether the prediction is the prediction of one inner estimator for the same rows. If so, `predict` may
+    # also be called with a function for prediction sets instead of `predict_dist`.
     passes_on: bool = False
 
 
 @dataclass(frozen=True)
 class EstimatorRule:
-    """Rule for an estimator that has a distribution and follows scikit-learn's conventions.
+    """Rule for an estimator that has a distribution and follows scikit-learn's conventions."""
 
-    ``matches(estimator)`` returns whether the rule applies, ``predict(estimator, X)`` returns the
-    distribution, and ``supports(estimator)`` returns whether the fitted estimator has a distribution.
-    ``exact`` is True if the distribution is the exact posterior predictive distribution of the model.
-    """
-
+    # Function of the estimator that returns whether the rule applies.
     matches: Callable[[Any], bool]
+    # Function of the fitted estimator and X that returns the distribution.
     predict: Callable[[Any, Any], Distribution]
+    # Function of the estimator that returns whether it has a distribution after fitting.
     supports: Callable[[Any], bool] = lambda estimator: True
+    # Whether the distribution is the exact posterior predictive distribution of the model.
     exact: bool = False

@@ -1,7 +1,8 @@
 """Distributions of TransformedTargetRegressor, mapped back to the units of y.
 
-Affine scalers have closed forms and keep the family and its decomposition. Other transformations give a
-`Transformed` distribution. They must be monotone over the range of the predictions.
+For affine scalers, the result has the family of the regressor's distribution and its decomposition. For other
+transformers, the result is a `Transformed` distribution. Their inverse must be monotone over the range of the
+predictions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from skuq.distributions import Distribution, Normal, Transformed, affine, concat
 from skuq.distributions._numerics.finite_differences import derivative
 
 _TAIL = 1e-6
-"""Level of the outermost quantiles between which a map must be defined and monotone."""
+"""A map must be defined and monotone between the quantiles at this level and at 1 minus this level."""
 
 _LARGEST = np.finfo(np.float64).max
 
@@ -35,8 +36,7 @@ _LARGEST = np.finfo(np.float64).max
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
     """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
     steps = flatten(transformer)
-    # The inverses of the steps are applied in reverse order. Affine steps keep the family of the
-    # distribution.
+    # The inverses of the steps are applied in reverse order. Affine steps do not change the family.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
         steps.pop()
         if scale != (0.0, 1.0):
@@ -45,14 +45,11 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the transformed distribution.
-
-    Rows whose tail quantiles are mapped to infinity have a separate map, so that these rows do not affect
-    others.
-    """
+    """Return the transformed distribution; rows with infinite tail quantiles are transformed separately."""
     if isinstance(dist, Normal) and not dist.scale.any():
-        return Normal(backward(steps, dist.loc), 0.0)  # for point masses, the map need not be monotone
-    finite = dist._finite_part()  # a conformal distribution is known between its outermost scores only
+        return Normal(backward(steps, dist.loc), 0.0)  # For point masses, the map need not be monotone.
+    # A conformal distribution has finite quantiles only between its outermost scores.
+    finite = dist._finite_part()
     low, high = finite.ppf(_TAIL), finite.ppf(1.0 - _TAIL)
     leaves = np.isinf(backward(steps, low)) | np.isinf(backward(steps, high))
     parts: list[Distribution] = []
@@ -81,14 +78,11 @@ def flatten(transformer: Any) -> list[Any]:
 
 
 def _affine_inverse(step: Any) -> tuple[float, float] | None:
-    """Return (shift, factor) of the inverse of a step, or None if the inverse may not be affine.
-
-    Only known classes with an affine inverse are accepted, because values of a function cannot prove that it
-    is affine.
-    """
-    kind = type(step)  # a subclass may change the map
+    """Return (shift, factor) of the inverse of a step, or None if its class is not known to be affine."""
+    kind = type(step)  # The exact class is compared, because a subclass may change the map.
     if kind is StandardScaler:
-        shift = step.mean_ if step.with_mean else None  # mean_ exists even if it is not subtracted
+        # The attribute mean_ exists even if the mean is not subtracted.
+        shift = step.mean_ if step.with_mean else None
         return _only(shift, 0.0), _only(step.scale_, 1.0)
     if kind is RobustScaler:
         shift = step.center_ if step.with_centering else None
@@ -120,13 +114,11 @@ def _one_column(columns: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _TargetMap:
-    """Monotone map between the model's scale z and the target's scale y, with its domain.
+    """Monotone map between the scale z of the model and the scale y of the target, with its domain.
 
-    ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. Outside the
-    domain, the map is used only if it continues to rise or to fall. The map does not continue at the pole of
-    1/z, at the minimum of the square, and at a finite z at which the inverse of a power transformer is
-    infinite. If the map does not continue, y is clipped to the end of the image. With ``endless``, an
-    infinite z is an unknown bound, and the bound of y is infinite, too.
+    ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. If the map is
+    not monotone beyond the domain, for example at the pole of 1/z, y is clipped to the image. With
+    ``endless``, an infinite z is mapped to an infinite y, because the bound is unknown.
     """
 
     steps: tuple[Any, ...]
@@ -139,11 +131,12 @@ class _TargetMap:
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
         """Return the map over a range of z, after a check that it is monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
-        if not low < high:  # for point masses, check a small range around them
+        if not low < high:  # For point masses, the check uses a small range around them.
             margin = 1e-3 * max(abs(low), 1.0)
             low, high = low - margin, high + margin
         values = backward(steps, np.linspace(low, high, 513))
-        left, right = values[:-1], values[1:]  # a difference of infinities would be NaN
+        # Values are compared, because the difference of two infinities would be NaN.
+        left, right = values[:-1], values[1:]
         if np.isnan(values).any() or not ((right >= left).all() or (right <= left).all()):
             raise ValueError(
                 "the inverse transformation of TransformedTargetRegressor must be monotone and defined over "
@@ -170,7 +163,7 @@ class _TargetMap:
         return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
-        """Return z at target values y, or NaN if no z in the monotone range of the map gives y."""
+        """Return the z of target values y, or NaN if the map does not reach y in its monotone range."""
         (low, high), (first, last) = self.domain, self.image
         y = np.asarray(y, dtype=np.float64)
         z = _forward(self.steps, y)
@@ -187,14 +180,14 @@ class _TargetMap:
         return np.where(out_of_range, np.nan, z)
 
     def model_derivative(self, y: FloatArray) -> FloatArray:
-        """Return dz/dy by central differences of order eight, relative to y, to about 1e-11."""
+        """Return dz/dy by central differences, with a relative error of about 1e-11."""
         y = np.asarray(y, dtype=np.float64)
         step = 1e-4 * np.where(y == 0, 1e-3 * abs(self.image[1] - self.image[0]), np.abs(y))
         return derivative(lambda values: _forward(self.steps, values), y, step)
 
 
 def _is_limited(step: Any) -> bool:
-    """Return whether the inverse of a step is infinite at a finite z, as for powers below 0 and above 2."""
+    """Return whether the inverse of a step may be infinite at a finite z."""
     if not isinstance(step, PowerTransformer):
         return False
     power = _only(step.lambdas_, 1.0)
@@ -216,7 +209,7 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
     values = np.asarray(y, dtype=np.float64)
     for step in steps:
         if isinstance(step, PowerTransformer) and step.method == "box-cox":
-            # Box-Cox is defined for positive values only; at zero, the limit is used.
+            # Box-Cox is defined only for positive values. At zero, the limit is used.
             positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
             values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
         else:
@@ -227,15 +220,15 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
 def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatArray:
     column = values.reshape(-1, 1)
     if isinstance(step, FunctionTransformer):
-        # The transformer's check is skipped, because it rejects infinities, for which the function may be
-        # defined.
+        # The transformer's own check rejects infinite values, for which the function may be defined.
         call: Callable[..., Any] = getattr(step, function) or np.asarray
         options = step.kw_args if function == "func" else step.inv_kw_args
         with np.errstate(all="ignore"):
             result = call(column, **(options or {}))
     else:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # values out of range are handled below
+            # Values out of range cause warnings here; they are replaced below.
+            warnings.simplefilter("ignore")
             result = getattr(step, method)(np.clip(column, -_LARGEST, _LARGEST))
     result = np.asarray(result, dtype=np.float64)
     if result.size != values.size:
@@ -244,11 +237,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 
 
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Replace the NaN of a power transformer's inverse by the end of its range.
-
-    With power lambda, z is bounded on one side, but a predicted distribution may exceed the bound. The limit
-    of y at the bound is +inf for lambda < 0, otherwise 0 (Box-Cox) or -inf (Yeo-Johnson).
-    """
+    """Replace the NaN of a power transformer's inverse by the limit at the end of its range."""
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
     return np.where(np.isnan(y) & ~np.isnan(z), end, y)

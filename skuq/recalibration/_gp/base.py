@@ -17,15 +17,14 @@ from skuq.recalibration._scaling import RowsWithUncertainty, rows_with_uncertain
 
 
 class GPRecalibrator(BaseRecalibrator):
-    """Base class whose latent values are Gaussian processes of the predicted mean and standard deviation.
+    """Base class with latent values that are Gaussian processes of the predicted mean and std."""
 
-    A subclass sets ``_prior``, the prior of its latent values, and implements ``_calibration_rows(spread)``,
-    ``_likelihood(observed)`` and ``_transform(dist)``, which uses ``_process``.
-    """
+    # A subclass sets `_prior`, the prior of its latent values. It implements `_calibration_rows(spread)`,
+    # `_likelihood(observed)` and `_transform(dist)`, which uses `_process`.
 
     _prior: ClassVar[LatentPrior]
     _process: FittedProcess | None
-    """None if all rows are exact point masses, for which the latent values have no effect."""
+    """None if all rows are exact point masses, because latent values have no effect on them."""
 
     def __init__(
         self,
@@ -42,12 +41,12 @@ class GPRecalibrator(BaseRecalibrator):
 
     @abstractmethod
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Return inputs and observations of the rows with a positive standard deviation."""
+        """Return the inputs and observations of the rows with a positive standard deviation."""
 
     @abstractmethod
     def _likelihood(self, observed: FloatArray) -> Likelihood: ...
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights, because the prior has a weight in rows
+        effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:
             self._process = None

@@ -1,7 +1,7 @@
 """Expectations of log-likelihoods over normal latent values, and their derivatives.
 
-The derivative with respect to the covariance is backpropagated through the Cholesky factor that places the
-nodes. Objective and gradient therefore agree up to rounding.
+The gradient for the covariance is backpropagated through the Cholesky factor that places the nodes, so that
+it is the exact gradient of the computed value.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from numpy.polynomial.hermite_e import hermegauss
 from skuq._typing import FloatArray
 
 AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Maps latent values (latents, nodes, n) to log-likelihood (nodes, n) and gradient (latents, nodes, n)."""
+"""Map from latent values (latents, nodes, n) to the log-likelihoods (nodes, n) and their gradients."""
 
 _LEAST_VARIANCE = 1e-12
-"""Smallest conditional variance of a latent value; rounding may give a negative variance."""
+"""Smallest conditional variance of a latent value, because rounding may make the variance negative."""
 
 
 def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes (k, 1) and weights (k,) of one standard normal variable."""
-    nodes, weights = hermegauss(n_nodes)  # weights of exp(-x^2 / 2), which sum to sqrt(2 pi)
+    """Return nodes (k, 1) and weights (k,) for one standard normal variable."""
+    nodes, weights = hermegauss(n_nodes)  # for exp(-x^2 / 2), so the weights sum to sqrt(2 pi)
     return nodes[:, np.newaxis], weights / weights.sum()
 
 
 def icosahedron() -> tuple[FloatArray, FloatArray]:
-    """Return 13 nodes and weights of three standard normals, exact to degree five (Stroud 1971)."""
+    """Return 13 nodes and weights for three standard normals, exact up to degree five (Stroud 1971)."""
     golden = (1 + np.sqrt(5.0)) / 2
     signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]]) * [1.0, golden]
     corners = np.insert(signs, 0, 0.0, axis=1)
     vertices = np.concatenate([np.roll(corners, shift, axis=1) for shift in range(3)])
     vertices *= np.sqrt(5.0 / (1 + golden**2))
-    # 12 nodes of weight 0.05 and squared radius 5 have unit variances: 12 * 0.05 * 5 / 3 = 1
+    # 12 nodes with weight 0.05 and squared radius 5 give variances of 12 * 0.05 * 5 / 3 = 1
     return np.concatenate([np.zeros((1, 3)), vertices]), np.concatenate([[0.4], np.full(12, 0.05)])
 
 
 def factorize(covariance: FloatArray) -> FloatArray:
     size = len(covariance)
     factor = np.zeros_like(covariance)
-    # Cholesky-Banachiewicz, vectorized over rows, for matrices of at most 3 by 3
+    # Cholesky-Banachiewicz algorithm, vectorized over rows, for matrices of at most 3 by 3
     for p in range(size):
         for q in range(p + 1):
             rest = covariance[p, q] - sum(factor[p, r] * factor[q, r] for r in range(q))
@@ -59,18 +59,18 @@ def expect(
     covariance: FloatArray,
     rule: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E f (n,), the gradient for the mean (latents, n), and twice the gradient for the covariance."""
+    """Return E f (n,), its gradient for the mean (latents, n), and twice its gradient for the covariance."""
     nodes, weights = rule
     factor = factorize(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
     weighted = gradient * weights[:, np.newaxis]
-    # nodes are mean + C x, so the derivative with respect to C is the derivative at the node times x
+    # a node is mean + C x, so the gradient for C is the gradient at the node times x
     by_factor = np.einsum("pkn,kq->pqn", weighted, nodes)
     return weights @ value, weighted.sum(axis=1), _by_covariance(factor, by_factor)
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Return twice the gradient with respect to V = C C', given the gradient with respect to C."""
+    """Return twice the gradient for V = C C', given the gradient for C."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

@@ -1,13 +1,13 @@
-"""Sparse variational Gaussian processes for any likelihood with one or a few latent values per row.
+"""Sparse variational Gaussian process for any likelihood with one or several latent values per row.
 
 The objective is the evidence lower bound
 
   sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior).
 
-Natural gradients maximize it over the normal distribution q of the whitened coefficients; a quasi-Newton
-method maximizes it over lengthscales and amplitudes. At the optimal q, the derivatives with respect to
+Here q is the normal distribution of the whitened coefficients. Natural gradients maximize the bound over q,
+and a quasi-Newton method maximizes it over lengthscales and amplitudes. At the optimal q, the derivatives for
 lengthscales and amplitudes are the partial derivatives at fixed q (envelope theorem). All sums over rows are
-exact and computed in blocks to bound the memory.
+exact. They are computed in blocks of rows to limit the memory.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.kernel import Basis
 
 BLOCK = 2048
-"""Number of rows whose basis functions are in memory at a time."""
+"""Number of rows in a block, whose basis functions are in memory at the same time."""
 
 MAX_CACHED_VALUES = 2**22
-"""Largest number of values (32 MB) of cached basis functions."""
+"""Largest number of cached values of basis functions (32 MB)."""
 
 MOST_STEPS = 40
-"""Largest number of natural gradient steps to find q; about six are usual."""
+"""Largest number of natural gradient steps in a search for q; about six are usually enough."""
 
 ROUNDING = 1e-9
-"""Relative decrease of the bound that is treated as rounding."""
+"""Relative decrease of the bound that may be due to rounding."""
 
 Rows: TypeAlias = slice | IntArray
 Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
-"""Row numbers, values of the basis functions, and variance that the inducing points do not explain."""
+"""Row numbers, values of the basis functions, and variance that is not explained by inducing points."""
 
 
 class Likelihood(Protocol):
-    """Log-likelihood of the observations, integrated over the latent values."""
+    """Log-likelihood of the observations, averaged over normal latent values."""
 
     def start(self, weight: FloatArray) -> FloatArray: ...
     def take(self, rows: IntArray) -> Likelihood: ...
@@ -52,7 +52,7 @@ class Likelihood(Protocol):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Normal distribution of whitened coefficients, given by its precision and by precision times mean."""
+    """Normal distribution of whitened coefficients: its precision, and the precision times the mean."""
 
     precision: FloatArray
     shift: FloatArray
@@ -65,17 +65,17 @@ class Coefficients:
         mean = cho_solve((factor, True), self.shift, check_finite=False)
         covariance = cho_solve((factor, True), np.eye(len(mean)), check_finite=False)
         log_det = 2 * np.log(factor.diagonal()).sum()
-        # KL(N(mean, covariance) || N(0, I)), because whitened coefficients have the prior N(0, I)
+        # KL divergence from N(0, I), which is the prior of whitened coefficients
         divergence = (covariance.trace() + mean @ mean - len(mean) + log_det) / 2
         for name, value in (("mean", mean), ("covariance", covariance), ("divergence", divergence)):
             object.__setattr__(self, name, value)
 
     def repeated(self, times: float) -> Coefficients:
-        unit = np.eye(len(self.mean))  # rows are repeated, but not the prior
+        unit = np.eye(len(self.mean))  # the rows are repeated, the prior is not
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
-        """Return the distribution after a natural gradient step of length ``share`` (Khan and Lin 2017)."""
+        """Return the distribution after a natural gradient step with length ``share`` (Khan and Lin 2017)."""
         return Coefficients(
             (1 - share) * self.precision + share * precision, (1 - share) * self.shift + share * shift
         )
@@ -83,23 +83,23 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class LatentPrior:
-    """Prior of the latent values: normal constants, and processes with gamma-distributed amplitudes."""
+    """Prior of the latent values: normal constants plus processes with gamma-distributed amplitudes."""
 
-    constants: FloatArray  # (latents,) standard deviations of the constants
-    rates: FloatArray  # (latents,) rates of the gamma densities, about 1 / amplitude
+    constants: FloatArray  # standard deviations of the constants, shape (latents,)
+    rates: FloatArray  # rates of the gamma densities, about 1 / amplitude, shape (latents,)
 
 
 @dataclass(frozen=True)
 class LatentProcess:
-    """Distribution of the latent values under q, which is normal at any inputs."""
+    """Distribution of the latent values under q, which is normal at each input."""
 
     basis: Basis
-    coefficients: FloatArray  # (latents, functions)
-    covariance: FloatArray  # (latents, functions, latents, functions)
-    amplitudes: FloatArray  # (latents,) standard deviations of the process without the constant
+    coefficients: FloatArray  # shape (latents, functions)
+    covariance: FloatArray  # shape (latents, functions, latents, functions)
+    amplitudes: FloatArray  # standard deviations of the processes without constants, shape (latents,)
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means (latents, n) and covariances (latents, latents, n) at inputs x."""
+        """Return means (latents, n) and covariances (latents, latents, n) at the inputs x."""
         latents = len(self.coefficients)
         mean, covariance = np.empty((latents, len(x))), np.empty((latents, latents, len(x)))
         for start in range(0, len(x), BLOCK):
@@ -108,27 +108,27 @@ class LatentProcess:
         return mean, covariance
 
     def at(self, functions: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and covariances, given basis function values and unexplained variances."""
+        """Return means and covariances, given the values of the basis functions and unexplained variances."""
         latents = len(self.coefficients)
         covariance = np.empty((latents, latents, len(functions)))
         for p in range(latents):
             for q in range(p + 1):
-                # psi' S_pq psi of each row; the loop over pairs of latents saves memory
+                # psi' S_pq psi for each row; the loop over pairs of latent values saves memory
                 product = functions @ self.covariance[p, :, q]
                 covariance[p, q] = covariance[q, p] = np.einsum("ij,ij->i", product, functions)
-            # the unexplained parts of the latents are independent
+            # the unexplained parts of different latent values are independent
             covariance[p, p] += self.amplitudes[p] ** 2 * left
         return self.coefficients @ functions.T, covariance
 
     def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """Return the derivatives of a sum with respect to psi in each row, shape (n, functions - 1)."""
-        out = gradient.T @ self.coefficients[:, 1:]  # through the means, coefficients' psi
+        """Return the derivatives of a sum for psi in each row, shape (n, functions - 1)."""
+        out = gradient.T @ self.coefficients[:, 1:]  # derivative of the means, coefficients' psi
         for p, amplitude in enumerate(self.amplitudes):
             for q in range(len(gradient)):
-                # through psi' S psi, whose derivative is 2 S psi; `hessian` is twice the gradient for the
+                # derivative of psi' S psi, which is 2 S psi; `hessian` is twice the gradient for the
                 # covariance
                 out += hessian[p, q][:, np.newaxis] * (functions @ self.covariance[q, :, p, 1:])
-            # through the unexplained variance, amplitude^2 (1 - psi' psi)
+            # derivative of the unexplained variance, amplitude^2 (1 - psi' psi)
             out -= (hessian[p, p] * amplitude**2)[:, np.newaxis] * functions[:, 1:]
         return np.asarray(out)
 
@@ -138,15 +138,15 @@ class Sums:
     """Sums over rows of the expected log-likelihood and of its derivatives."""
 
     value: float
-    slope: FloatArray  # gradient for the means of the coefficients, (latents, functions)
+    slope: FloatArray  # gradient for the means of the coefficients, shape (latents, functions)
     curvature: FloatArray  # -2 times the gradient for the covariance of the coefficients
-    spread: FloatArray  # gradient for the variance times twice the unexplained variance
-    lengths: FloatArray  # gradient for the log lengthscales, (inputs,), if requested
+    spread: FloatArray  # gradient for the variance, times twice the unexplained variance
+    lengths: FloatArray  # gradient for the log lengthscales, shape (inputs,), if requested
 
 
 @dataclass(frozen=True)
 class State:
-    """Distribution q at given lengthscales and amplitudes, with the bound and its derivatives."""
+    """Distribution q for given lengthscales and amplitudes, the bound, and its derivatives."""
 
     coefficients: Coefficients
     process: LatentProcess
@@ -155,7 +155,7 @@ class State:
 
 
 class VariationalProcess:
-    """Rows, likelihood and inducing points ``points``, with the search for the best q."""
+    """Rows, likelihood and inducing points ``points``; searches for the best q."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class VariationalProcess:
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
         amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
-        amplitudes[:, 0] = self.latents.constants  # the first function is constant
+        amplitudes[:, 0] = self.latents.constants  # the first basis function is the constant
         return basis, amplitudes
 
     def blocks(self, basis: Basis) -> Iterator[Block]:
@@ -192,7 +192,7 @@ class VariationalProcess:
             )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
-            # chain rule: the moments of the rows are linear in the moments of the coefficients
+            # chain rule: the moments of the rows are linear functions of the moments of the coefficients
             sums.value += float(weight @ value)
             sums.slope += gradient @ functions
             for p in range(size[0]):
@@ -216,10 +216,10 @@ class VariationalProcess:
         *,
         lengths: bool = False,
     ) -> State:
-        """Return the bound at q and its derivatives, from one pass over the blocks."""
+        """Return the bound for q and its derivatives, in one pass over the blocks."""
         basis, amplitudes = prior
         size = amplitudes.shape
-        # whitened coefficients have prior variance 1 and are multiplied by the amplitudes
+        # coefficients are whitened coefficients times amplitudes; the former have prior variance 1
         covariance = coefficients.covariance * np.outer(amplitudes, amplitudes)
         process = LatentProcess(
             basis,
@@ -241,12 +241,12 @@ class VariationalProcess:
         size = flat.size
         curvature = state.sums.curvature.reshape(size, size)
         # The natural parameters are the precision I + H and the shift slope + H mean, where H is minus the
-        # expected second derivative. Both are transformed to whitened coefficients.
+        # expected second derivative. Both are converted to whitened coefficients.
         shift = flat * (state.sums.slope.ravel() + curvature @ state.process.coefficients.ravel())
         return np.eye(size) + curvature * np.outer(flat, flat), shift
 
     def thinned(self, n: int) -> VariationalProcess:
-        # rows are sorted by distance from the center, so evenly spaced rows represent all distances
+        # rows are sorted by distance from the center, so evenly spaced rows include all distances
         rows = ((np.arange(n) + 0.5) * len(self.x) / n).astype(np.intp)
         return VariationalProcess(
             self.x[rows], self.weight[rows], self.likelihood.take(rows), self.points, self.latents
@@ -259,7 +259,7 @@ class VariationalProcess:
         prior: tuple[Basis, FloatArray],
         blocks: Iterable[Block],
     ) -> State | None:
-        """Return the state after a step to natural parameters, or None if its bound is lower."""
+        """Return the state after a step to natural parameters, or None if the step lowers the bound."""
         try:
             found = self.state(state.coefficients.towards(*trial), prior, blocks)
         except LinAlgError:  # a long step may give an indefinite matrix
@@ -267,10 +267,10 @@ class VariationalProcess:
         return found if found.elbo > state.elbo - ROUNDING * (1 + abs(state.elbo)) else None
 
     def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
-        """Return the initial q: its mean is the start of the likelihood, and its curvature is 1/2 per row."""
+        """Return the initial q, with the mean of `Likelihood.start` and a curvature of 1/2 per row."""
         _, amplitudes = prior
         functions = amplitudes.shape[1]
-        # curvature of a normal likelihood with variance 2 in each row
+        # 1/2 is the curvature of a normal likelihood with variance 2
         square = np.zeros((functions, functions))
         for rows, values, _ in blocks:
             square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
@@ -282,9 +282,9 @@ class VariationalProcess:
         return Coefficients(precision, precision @ mean.ravel())
 
     def best(self, parameters: FloatArray, start: Coefficients | None, settled: float) -> State:
-        """Return the q that maximizes the bound at given parameters, with all derivatives."""
+        """Return the q that maximizes the bound for given parameters, with all derivatives."""
         prior = self.prior(parameters)
-        # the basis does not depend on q, so it is cached if it fits into memory
+        # the basis does not depend on q, so it is cached if it is small enough
         few = len(self.x) * len(prior[0]) <= MAX_CACHED_VALUES
         kept = list(self.blocks(prior[0])) if few else None
 
@@ -297,7 +297,7 @@ class VariationalProcess:
             precision, shift = self.full_step(state, prior[1])
             if _distance(state.coefficients, precision, shift) < settled:
                 break
-            # take the first step that does not lower the bound: extrapolated, full, or shorter
+            # use the first step that does not lower the bound: extrapolated, full, or shorter
             tries = [memory.extrapolate(state.coefficients, precision, shift)]
             tries += [(precision, shift, share) for share in (1.0, 0.3, 0.1, 0.01, 1e-4, 1e-6)]
             raised = None
@@ -306,12 +306,12 @@ class VariationalProcess:
             if raised is None:
                 break
             state = raised
-        # derivatives for the lengthscales need another pass, so they are computed only for the final q
+        # the derivatives for the lengthscales need another pass, so they are computed only once
         return self.state(state.coefficients, prior, blocks(), lengths=True)
 
 
 class _Memory:
-    """Extrapolation of natural gradient steps (Anderson's method), because plain steps may oscillate."""
+    """Extrapolation of natural gradient steps (Anderson's method), because full steps may oscillate."""
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = depth
@@ -328,19 +328,19 @@ class _Memory:
         self.steps = [*self.steps[-self.depth :], aim - point]
         if len(self.points) > 1:
             points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
-            # the combination of past points whose step would be shortest if steps were linear in the point
+            # the combination of past points with the shortest step, if steps were a linear function of points
             mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
             aim = aim - mix @ (points + steps)
         size = shift.size
         square = aim[:-size].reshape(size, size)
-        # remove the asymmetry due to rounding, which would grow with each step
+        # removes asymmetry due to rounding, which would grow with each step
         return (square + square.T) / 2, aim[-size:], 1.0
 
 
 def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
-    """Return the distance between the natural parameters and the result of a full step."""
-    # The distance of precisions is relative, because they grow with the rows. The distance of shifts is in
-    # units of the bound.
+    """Return the distance from the natural parameters to the result of a full step."""
+    # The difference of precisions is relative, because precisions grow with the number of rows. The
+    # difference of shifts is in units of the bound.
     moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
-    left = np.abs(shift - precision @ coefficients.mean).max()  # gradient of the bound for the mean
+    left = np.abs(shift - precision @ coefficients.mean).max()  # the gradient of the bound for the mean
     return float(max(moved, left))

@@ -1,8 +1,8 @@
-"""Fit of the process to rows in standard units, and the posterior as a function of predictions.
+"""Fit of the process to rows in standard units, and the posterior for predictions in the units of y.
 
-The inputs of the process are predicted mean and log standard deviation, both divided by one common scale.
-Units and offset of y therefore have no effect, and an input that varies little between rows has little
-influence.
+The inputs of the process are the predicted mean and the logarithm of the predicted standard deviation. Both
+are divided by the same scale. The units and the offset of y therefore have no effect, and an input that
+varies little between rows has little influence.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 
 _LEAST = 1e-6
-"""Smallest residual relative to the median residual."""
+"""Smallest absolute residual relative to the median."""
 
 _FARTHEST = 1e6
-"""Limit of the inputs, in scales; at this distance all correlations are 0."""
+"""Limit of the inputs, in units of the scale; all correlations are 0 at this distance."""
 
 _MOST_ITERATIONS = 100
-"""Default of ``max_iter`` if every step uses all rows."""
+"""Default of ``max_iter`` if each step uses all rows."""
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|, with |z| at least a millionth of its median, so that exact predictions are finite."""
+    """Return log |z|, with |z| at least a millionth of its median, so that the logarithm is finite."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -41,20 +41,20 @@ def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 @dataclass(frozen=True)
 class InputScaler:
-    """Location and scale of the inputs of the process."""
+    """Center and scale of the inputs of the process."""
 
     center: float
     scale: float
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return a scaler: the median mean is the center, the spread of means and noise the scale."""
+        """Return a scaler with the median of the means as center; its scale includes both means and noise."""
         center = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
         return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return the inputs, shape (n, 2); point masses get the common scale as standard deviation."""
+        """Return the inputs (n, 2); point masses get the common scale as standard deviation."""
         with np.errstate(over="ignore"):
             position = np.clip((mean - self.center) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
@@ -63,16 +63,16 @@ class InputScaler:
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Sorted distinct rows: inputs, observations and weights."""
+    """Distinct rows in sorted order: inputs, observations and weights."""
 
     scaler: InputScaler
-    inputs: FloatArray  # (n, 2)
-    observed: FloatArray  # (observed numbers, n)
+    inputs: FloatArray  # shape (n, 2)
+    observed: FloatArray  # shape (observed numbers per row, n)
     weight: FloatArray
 
 
 def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
-    """Sort the rows by distance from the center and merge equal rows."""
+    """Sort the rows by their distance from the center, and merge equal rows."""
     mean, std = dist.mean(), dist.std()
     scaler = InputScaler.from_values(mean, std, weight)
     table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
@@ -87,7 +87,7 @@ def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | Non
 
 @dataclass(frozen=True)
 class FittedProcess:
-    """The fitted process as a function of predictions in the units of y."""
+    """Fitted process as a function of predictions in the units of y."""
 
     scaler: InputScaler
     process: LatentProcess
@@ -102,7 +102,6 @@ class FittedProcess:
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:
-        """Return the standard deviation of each latent process, without its constant."""
         return self.process.amplitudes.copy()
 
     def inducing_points(self) -> FloatArray:
@@ -140,7 +139,7 @@ def _not_converged(found: SearchResult, limit: int) -> str:
         return f"the Gaussian process did not converge in {found.n_iter} iterations. Raise `max_iter`."
     return (
         f"the optimization of the Gaussian process stopped before the optimum, after {found.n_iter} "
-        "iterations: no step increases the lower bound although its gradient is not 0. More iterations have "
-        "no effect. The best parameters are kept. Compare them on new rows with IsotonicRecalibrator, and "
-        "check that `y` has no outliers and has the units of `dist`."
+        "iterations: no step increases the lower bound, although its gradient is not 0. More iterations "
+        "have no effect. The best parameters are kept. Compare the result with IsotonicRecalibrator on new "
+        "rows, and check that `y` has no outliers and has the same units as `dist`."
     )

@@ -1,12 +1,12 @@
-"""Basis functions of a sparse Gaussian process: a constant and whitened Matern correlations.
+"""Basis functions of a sparse Gaussian process: a constant, and whitened Matern correlations.
 
-With Z the inducing points, k the Matern correlation with nu = 5/2 and L the Cholesky factor of k(Z, Z), the
-process is
+Let Z be the inducing points, k the Matern correlation with nu = 5/2, and L the Cholesky factor of k(Z, Z).
+The process is
 
   w(x) = beta_0 + alpha psi(x)' u + alpha e(x),      psi(x) = L^-1 k(Z, x),
 
-with independent normal beta_0 and u. The part e(x) is not determined by the inducing points and has variance
-1 - psi(x)' psi(x) (Titsias 2009, Hensman, Matthews and Ghahramani 2015).
+with independent normal beta_0 and u. The inducing points do not determine e(x), which has the variance 1 -
+psi(x)' psi(x) (Titsias 2009, Hensman, Matthews and Ghahramani 2015).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from scipy.linalg import solve_triangular
 from skuq._typing import FloatArray
 
 JITTER = 1e-6
-"""Number added to the unit variances of the inducing points, because points may lie close together."""
+"""Number that is added to the unit variances of the inducing points, because points may be close together."""
 
 CANDIDATES = 512
 """Largest number of candidates for inducing points."""
 
 HYPER_STEP = 0.4
-"""Lengthscale for the choice of inducing points, shorter than fitted lengthscales usually are."""
+"""Lengthscale for the choice of inducing points; fitted lengthscales are usually longer."""
 
 MIN_RESIDUAL_VARIANCE = 1e-5
-"""Unexplained share of the variance below which no inducing point is added."""
+"""No inducing point is added if the unexplained share of the variance is below this value."""
 
 _ROOT = math.sqrt(5.0)
 
 
 def _distances(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
-    """Return squared distances along each input in units of its lengthscale, each of shape (n, m)."""
+    """Return the squared distance (n, m) along each input, in units of its lengthscale."""
     scaled, centers = x / lengthscales, points / lengthscales
     return [np.square(scaled[:, [d]] - centers[:, d]) for d in range(x.shape[1])]
 
 
 def correlate(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> FloatArray:
-    """Return the Matern correlation (1 + r + r^2 / 3) exp(-r), r = sqrt(5) distance, of shape (n, m)."""
+    """Return the Matern correlations (1 + r + r^2 / 3) exp(-r), with r = sqrt(5) distance, shape (n, m)."""
     r = _ROOT * np.sqrt(sum(_distances(x, points, lengthscales)))
     return np.asarray((1 + r + r * r / 3) * np.exp(-r))
 
 
 def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
-    """Return the derivatives of `correlate` with respect to the logarithm of each lengthscale."""
+    """Return the derivatives of `correlate` for the logarithm of each lengthscale."""
     squares = _distances(x, points, lengthscales)
     r = _ROOT * np.sqrt(sum(squares))
     common = 5 / 3 * (1 + r) * np.exp(-r)
@@ -55,7 +55,7 @@ def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArr
 
 
 def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> FloatArray:
-    """Return up to ``most`` rows of x, each chosen to reduce the unexplained variance as much as possible."""
+    """Return at most ``most`` rows of x, each of which reduces the unexplained variance most."""
     if len(x) > CANDIDATES:
         middle = np.cumsum(weight) - weight / 2
         places = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * weight.sum()
@@ -77,7 +77,7 @@ def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> Float
 
 
 class Basis:
-    """The constant and the functions psi of inducing points at given lengthscales."""
+    """The constant and the functions psi of inducing points, for given lengthscales."""
 
     def __init__(self, points: FloatArray, lengthscales: FloatArray) -> None:
         self.points = points
@@ -94,7 +94,7 @@ class Basis:
 
     @cached_property
     def _factor_slopes(self) -> list[FloatArray]:
-        """Matrices P with dL = L P, from the lower triangle of L^-1 dK L^-T, for each log lengthscale."""
+        """Matrices P with dL = L P for each log lengthscale, from the lower triangle of L^-1 dK L^-T."""
         slopes = correlation_slopes(self.points, self.points, self.lengthscales)
         halves = [self._inverse @ slope @ self._inverse.T for slope in slopes]
         return [np.tril(half) - np.diag(half.diagonal() / 2) for half in halves]

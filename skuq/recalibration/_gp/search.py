@@ -18,22 +18,22 @@ START_AMPLITUDE = 0.3
 """Initial amplitude of each process."""
 
 SHAPE = 0.3
-"""Shape of the gamma prior of an amplitude."""
+"""Shape parameter of the gamma prior of an amplitude."""
 
 THINNED = 2048
-"""Number of rows in the first stage of the search; each further stage uses four times as many rows."""
+"""Number of rows in the first stage of the search; each later stage uses four times as many rows."""
 
 SETTLED, LOOSE = 1e-9, 1e-3
-"""Smallest and largest tolerance of q; between them, the tolerance is proportional to the gradient."""
+"""Smallest and largest tolerance of the search for q; it is proportional to the gradient in between."""
 
 LONGEST_STEP = 0.7
-"""Largest change of a logarithmic parameter in one step, a factor of 2."""
+"""Largest change of a logarithmic parameter in one step; 0.7 is a factor of 2."""
 
 GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
-"""Gradient at which the search ends, and gradient at which a stalled search counts as converged."""
+"""Gradients at which the search ends, and at which a search without progress counts as converged."""
 
 STALL, MOST_STALLED = 1e-10, 3
-"""Relative increase of the bound, and number of successive smaller increases that end the search."""
+"""The search ends after this number of successive steps with a smaller relative increase of the bound."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class SearchResult:
 
 
 def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log density of logarithmic parameters, up to a constant, and its gradient."""
+    """Return the log density of logarithmic parameters, without a constant, and its gradient."""
     lengths, log_amplitudes = parameters[: -len(rates)], parameters[-len(rates) :]
     standard = (lengths - LENGTH_CENTER) / LENGTH_SPREAD
     size = np.exp(log_amplitudes)
-    # gamma density of the amplitude times the Jacobian of its logarithm, and a normal log density
+    # gamma density of the amplitude, Jacobian of its logarithm, and normal density of the lengthscales
     value = float((SHAPE * log_amplitudes - rates * size).sum() - standard @ standard / 2)
     return value, np.concatenate([-standard / LENGTH_SPREAD, SHAPE - rates * size])
 
 
 def elbo_gradient(state: State) -> FloatArray:
     sums, process = state.sums, state.process
-    # All coefficients except the constant are proportional to the amplitude. With respect to the log
-    # amplitude, the derivative of the means is `mean`, and the derivative of the covariance is twice
-    # `covariance`. `curvature` is -2 times the gradient for the covariance.
+    # All coefficients except the constant are proportional to the amplitude. The derivative of the means for
+    # the log amplitude is `mean`, and the derivative of the covariance is twice `covariance`. `curvature` is
+    # -2 times the gradient for the covariance.
     by_mean = (sums.slope * process.coefficients)[:, 1:].sum(axis=1)
     by_covariance = (sums.curvature * process.covariance).sum(axis=(2, 3))[:, 1:].sum(axis=1)
     by_amplitude = by_mean - by_covariance + process.amplitudes**2 * sums.spread
@@ -71,7 +71,7 @@ def _start(problem: VariationalProcess) -> FloatArray:
 
 
 class _Objective:
-    """Sum of bound and log prior at the best q; each search for q starts from the best q so far."""
+    """Bound plus log prior at the best q; each search for q starts at the last q."""
 
     def __init__(self, problem: VariationalProcess) -> None:
         self.problem = problem
@@ -85,14 +85,14 @@ class _Objective:
         if value > self.highest:
             self.coefficients, self.highest = state.coefficients, value
             # An error of q has a second-order effect on the bound, but a first-order effect on this gradient.
-            # A smaller gradient therefore requires a more exact q.
+            # If the gradient is smaller, q must therefore be more exact.
             self.settled = float(np.clip(LOOSE * np.abs(slope).max(), SETTLED, LOOSE))
         return value, slope
 
 
 def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
-    """Maximize the bound up to rounding; with many rows, start with a sample of them."""
-    # Most iterations use few rows. The estimate of the curvature is passed on to the next stage.
+    """Maximize the bound up to rounding; if there are many rows, start with a sample of rows."""
+    # Most iterations use few rows. Each stage passes its estimate of the curvature to the next stage.
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
         peak = maximize(_Objective(problem.thinned(size)), peak, max_iter, 1e-2)
@@ -105,7 +105,7 @@ def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
 
 @dataclass(frozen=True)
 class Peak:
-    """Maximum of a function, with an estimate of its curvature."""
+    """Maximum of a function, and an estimate of its curvature."""
 
     x: FloatArray
     inverse: FloatArray | None = None  # inverse of minus the Hessian
@@ -116,7 +116,7 @@ class Peak:
 def maximize(
     function: Callable[[FloatArray], tuple[float, FloatArray]], start: Peak, max_iter: int, tolerance: float
 ) -> Peak:
-    """Return the maximum of a smooth function by BFGS with steps of bounded length."""
+    """Return the maximum of a smooth function, by BFGS with steps of limited length."""
     x, inverse, stalled = start.x, start.inverse, 0
     value, slope = function(x)
     size = max(1.0, abs(value) / 1000)
@@ -124,7 +124,7 @@ def maximize(
         if np.abs(slope).max() < tolerance * size or stalled == MOST_STALLED:
             return Peak(x, inverse, iteration, True)
         found = _climb(function, x, value, slope, inverse, size)
-        if found is None and inverse is not None:  # the estimate of the curvature is wrong
+        if found is None and inverse is not None:  # the curvature estimate is wrong
             found, inverse = _climb(function, x, value, slope, None, size), None
         if found is None:
             return Peak(x, inverse, iteration, bool(np.abs(slope).max() < FLAT * size))
@@ -143,15 +143,15 @@ def _climb(
     inverse: FloatArray | None,
     size: float,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Return a point with a higher value, the value and the slope; None if no step increases the value."""
-    # without an estimate of the curvature, steepest ascent; all components are shortened by one factor
+    """Return a point with a higher value, its value and its slope; None if no step increases the value."""
+    # steepest ascent if there is no estimate of the curvature; one factor shortens all components
     direction = slope if inverse is None else inverse @ slope
     direction = direction / max(1.0, np.abs(direction).max() / LONGEST_STEP)
     share = 1.0
     while share > 1e-4:
         trial = x + share * direction
         trial_value, trial_slope = function(trial)
-        # Armijo's condition, with a tolerance for rounding errors of the sum over rows
+        # Armijo's condition, with a tolerance for rounding errors
         if trial_value >= value + 1e-4 * share * (slope @ direction) - 1e-8 * size:
             return trial, trial_value, trial_slope
         share /= 3
@@ -159,13 +159,13 @@ def _climb(
 
 
 def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
-    """Return the BFGS update of the inverse; the inverse itself if the function is convex along the step."""
+    """Return the BFGS update of the inverse; no update if the function is convex along the step."""
     product = step @ change
-    if product <= 1e-14:  # otherwise, the update would not be positive definite
+    if product <= 1e-14:  # the update would not be positive definite
         return inverse
     unit = np.eye(step.size)
     project = unit - np.outer(step, change) / product
-    # the first estimate is the multiple of the identity with the curvature along this step
+    # the first estimate is a multiple of the identity, with the curvature along this step
     before = unit * product / (change @ change) if inverse is None else inverse
     return np.asarray(project @ before @ project.T + np.outer(step, step) / product)
 
@@ -173,16 +173,14 @@ def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) ->
 def search_by_batches(
     problem: VariationalProcess, batch_size: int, n_steps: int, rng: np.random.RandomState
 ) -> SearchResult:
-    """Increase the bound by stochastic steps: natural gradient steps for q, Adam for the parameters.
-
-    The search starts at the optimum of a sample of the rows. In the last third of the steps, the parameters
-    are fixed at their average over the middle third, and q is the average of the optima of the batches.
-    """
+    """Maximize the bound by stochastic steps: natural gradients for q, and Adam for the parameters."""
+    # The search starts at the optimum of a sample of rows. In the last third of the steps, the parameters are
+    # fixed at their average over the middle third, and q is the average of the optima of the batches.
     n = len(problem.x)
     sample = _Objective(problem.thinned(min(max(THINNED, batch_size), n // 2 + 1)))
     parameters = maximize(sample, Peak(_start(problem)), 100, 1e-2).x
     first = sample.problem.best(parameters, sample.coefficients, LOOSE).coefficients
-    # scale the likelihood of the sample to the number of all rows
+    # rescale the likelihood of the sample to the number of all rows
     coefficients = first.repeated(problem.weight.sum() / sample.problem.weight.sum())
     start = problem.state_on_all(parameters, coefficients)
     adam, history, held = _Adam(parameters.size), [parameters], 2 * n_steps // 3
@@ -191,7 +189,7 @@ def search_by_batches(
         prior = problem.prior(parameters)
         block = [(rows, *prior[0].functions(problem.x[rows]))]
         state = problem.state(coefficients, prior, block, factor, lengths=True)
-        # Robbins-Monro rates; from step `held` on, the rate 1 / k averages the optima of the batches
+        # Robbins-Monro rates; after step `held`, the rate 1 / k averages the optima of the batches
         rate = (10 + step) ** -0.6 if step < held else 1 / (10 + step - held)
         coefficients = _move(coefficients, *problem.full_step(state, prior[1]), rate)
         if step < held:
@@ -206,8 +204,8 @@ def search_by_batches(
 
 
 def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, rate: float) -> Coefficients:
-    """Return q after a step, which is shortened until the matrix is positive definite."""
-    for _ in range(30):  # 30 halvings leave 1e-9 of the step
+    """Return q after a step, which is shortened until the precision is positive definite."""
+    for _ in range(30):  # after 30 halvings, 1e-9 of the step remains
         try:
             return coefficients.towards(precision, shift, rate)
         except LinAlgError:
@@ -225,7 +223,7 @@ def _batches(n: int, size: int, count: int, rng: np.random.RandomState) -> Itera
 
 
 class _Adam:
-    """Steps of a bounded length along noisy gradients (Kingma and Ba 2015)."""
+    """Steps of limited length along noisy gradients (Kingma and Ba 2015)."""
 
     def __init__(self, size: int, rate: float = 0.05) -> None:
         self.rate, self.count = rate, 0
@@ -235,6 +233,6 @@ class _Adam:
         self.count += 1
         self.mean += 0.1 * (gradient - self.mean)
         self.square += 0.001 * (gradient**2 - self.square)
-        # the averages start at 0; correct their bias
+        # corrects the bias of the averages, which start at 0
         mean = self.mean / (1 - 0.9**self.count)
         return np.asarray(self.rate * mean / np.sqrt(self.square / (1 - 0.999**self.count) + 1e-30))

@@ -1,10 +1,10 @@
 """Affine change of all predictions to the location and scale of the targets.
 
-A beta map of the levels has three parameters on the scale of log odds. Such a map can represent a factor or a
-shift only if the levels are not extreme. In heavy tails, a change of levels differs from a change of scale.
-Errors by orders of magnitude are therefore first corrected by an affine change of the values. Every family
-supports this change: `Normal` stays `Normal`. For a `Transformed` distribution, the base is changed, so that
-a positive target stays positive.
+A beta map of the levels has three parameters on the scale of log odds. It can represent a factor or a shift
+of the values only if the levels are not extreme, because a change of levels in heavy tails differs from a
+change of scale. Large errors of the scale or location are therefore first corrected by an affine change of
+the values. Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a
+`Transformed` distribution, the base is changed, so that a positive target stays positive.
 """
 
 from __future__ import annotations
@@ -19,40 +19,44 @@ from skuq._typing import FloatArray
 from skuq.distributions import Concatenated, Distribution, Transformed, affine
 
 _TAIL = 0.2
-"""A scale is the range between the quantiles at this level and at its complement, and a location is the
-median, both for distributions and for targets. These exist in every family and agree for calibrated rows of
-any shape. With a smaller level, the middle of a family with power tails would become too narrow for a
-Gaussian target."""
+"""Level of the quantiles that define the scale.
+
+The scale is the distance between the quantiles at this level and at its complement, and the location is the
+median, both for distributions and for targets. Both exist for every family, and agree for calibrated rows of
+any shape. With a smaller level, the center of a family with power tails would become too narrow for normal
+targets."""
 
 _NORMAL = -2 * float(ndtri(_TAIL))
-"""Range of a standard normal distribution, so that scales are standard deviations for `Normal`."""
+"""Scale of a standard normal distribution, by which scales are divided to get standard deviations."""
 
 _LARGEST_FACTOR = 2.0
-"""Factor up to which beta maps correct the scale."""
+"""Beta maps correct errors of the scale up to this factor."""
 
 _LARGEST_SHIFT = 2.0
-"""Shift, in scales, up to which beta maps correct the location, and do so more precisely."""
+"""Beta maps correct errors of the location up to this shift, in units of the scale."""
 
 _FEWEST = 5
 """Smallest number of targets for an affine change."""
 
 _FEW = 3
-"""Least number of targets to check for variation; two targets may be equal by chance."""
+"""Smallest number of targets whose variation is checked; two targets may be equal by chance."""
 
 _EDGE = 0.1
-"""Level of each tail that is ignored when the variation of targets and predictions is measured."""
+"""Level of each tail that is ignored in the comparison of the variation of targets and predictions."""
 
 _LEAST_VARIATION = 0.15
-"""Smallest ratio of the ranges of the middle 80 % of targets and predictions. If y varies less, noise looks
-like a bias of each prediction: the search is slow, and intervals become far too wide."""
+"""Smallest ratio of the ranges of the middle 80 % of targets and predictions.
+
+If y varies less, noise cannot be distinguished from a bias of each prediction: the search is slow, and
+intervals become far too wide."""
 
 
 @dataclass(frozen=True)
 class Standardization:
-    """Change from Y to loc + shift + (offset + factor (Y - loc) / scale) scale of each row."""
+    """Change of Y to loc + shift + (offset + factor (Y - loc) / scale) scale in each row."""
 
     shift: float = 0.0  # in units of y
-    offset: float = 0.0  # in scales
+    offset: float = 0.0  # in units of the scale
     factor: float = 1.0
 
     @property
@@ -74,14 +78,14 @@ class Standardization:
 
 
 def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardization:
-    """Return the affine change that fits predictions to targets, or the identity if they are close."""
+    """Return the affine change that fits predictions to targets, or no change if they are close."""
     target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
         return Standardization()
     offset, factor = _center_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         return Standardization()
-    # a bias may be proportional to the scales, or a constant, such as a wrong offset of the units
+    # a bias may be proportional to the scales, or a constant, such as an offset of the units
     shift = _center_and_spread(target - loc, weight)[0]
     rest, smaller = _center_and_spread((target - loc - shift) / scale, weight)
     if smaller < factor:
@@ -92,7 +96,7 @@ def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
 
 
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
-    """Raise if the targets hardly vary but the predictions do."""
+    """Raise if the targets hardly vary although the predictions vary."""
     target, loc, _, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEW:
         return
@@ -100,16 +104,16 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
     if targets > _LEAST_VARIATION * predictions or (predictions == 0 and np.ptp(target) > 0):
         return
     raise ValueError(
-        f"`y` must vary if the predictions vary, but the middle 80 % of the {len(y)} targets span "
-        f"{targets:.2g}, and the middle 80 % of the predicted medians span {predictions:.2g}. Every error "
-        "would be corrected as a bias of its prediction. Use StdScalingRecalibrator, or fit on more rows."
+        f"`y` must vary if the predictions vary, but the range of the middle 80 % of the {len(y)} targets is "
+        f"{targets:.2g}, and the range of the middle 80 % of the predicted medians is {predictions:.2g}. "
+        "Use StdScalingRecalibrator, or fit to more rows."
     )
 
 
 def _coordinates(
     dist: Distribution, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return targets, locations, scales and weights of the rows whose target is in the support."""
+    """Return targets, locations, scales and weights of the rows whose targets are in the support."""
     target, loc, scale = _untransformed(dist, y)
     rows = np.isfinite(target) & np.isfinite(loc) & (scale > 0)
     return target[rows], loc[rows], scale[rows], weight[rows]
@@ -132,7 +136,7 @@ def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, Float
 
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return location and scale of each row; mean and standard deviation if atoms make the range 0."""
+    """Return the location and scale of each row; mean and std if atoms make the scale 0."""
     known = dist._finite_part()
     tail = np.asarray(_TAIL)
     loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL
@@ -142,14 +146,12 @@ def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 
 
 def _center_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Return the weighted median, and the range between the tails as a standard deviation."""
     ranks = WeightedRanks(values, weight)
     return ranks.median, _range(ranks, _TAIL) / _NORMAL
 
 
 def _range(ranks: WeightedRanks, tail: float) -> float:
-    """Return the distance between the quantiles at a level and at its complement."""
     low, high = tail * ranks.total, (1 - tail) * ranks.total
-    # at a whole rank, take the midpoint of two values, so that mirrored data give mirrored results
+    # at a whole rank, use the midpoint of two values, so that mirrored data give mirrored results
     upper = ranks.quantile(high) + ranks.quantile_from_top(low)
     return float(upper - ranks.quantile(low) - ranks.quantile_from_top(high)) / 2

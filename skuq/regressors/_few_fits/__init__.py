@@ -1,1 +1,1 @@
-"""Recalibration of quantile models with one fit per level."""
+"""Recalibration of quantile models that need one fit per level."""

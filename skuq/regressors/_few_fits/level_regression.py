@@ -1,4 +1,4 @@
-"""Quantiles at eleven levels from fitted quantiles at a few levels."""
+"""Quantiles at eleven levels, derived from fitted quantiles at a few levels."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from skuq.recalibration import BaseRecalibrator, QuantileShiftRecalibrator
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS
 
 _PENALTY = 10.0
-"""Penalty of squared slopes, in units of the loss of one row."""
+"""Penalty of the squared slopes, in units of the loss of one row."""
 
 _BANDWIDTH = 0.05
-"""Half-width of the interval in which the pinball loss is smoothed, in units of the regression."""
+"""Half-width of the interval in which the pinball loss is smoothed, in units of the scaled targets."""
 
 _LEAST_UNIT = 0.25
-"""Least unit, as a share of the mean 90 % width; normal distributions have a mean error of 0.24 widths."""
+"""Smallest unit relative to the mean width of 90 % intervals; a normal distribution has about this ratio."""
 
 _MOST_ROWS = 20_000
-"""Largest number of rows used in the regression."""
+"""Largest number of rows in the regression."""
 
 
 class LevelRegressionRecalibrator(BaseRecalibrator):
-    r"""Recalibrator that derives eleven quantiles from a few fitted quantiles and shifts each of them.
+    """Recalibrator that derives eleven quantiles from a few fitted quantiles, and then shifts them."""
 
-    Each of the eleven quantiles is first interpolated linearly in the normal score of its level. Then a
-    linear combination of the differences between adjacent fitted quantiles is added. The coefficients
-    minimize the penalized pinball loss on the calibration rows.
-    """
+    # Each of the eleven quantiles is first interpolated between the fitted quantiles, linearly in the normal
+    # score of its level. A linear combination of the differences between adjacent fitted quantiles is then
+    # added. Its coefficients minimize the penalized pinball loss on the calibration rows.
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         if not isinstance(dist, Quantiles):
@@ -40,7 +39,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
         self.recalibrator_ = QuantileShiftRecalibrator().fit(self._combine(dist), y, weight)
 
     def _regress(self, dist: Quantiles, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add the coefficients of the differences to the coefficients of the interpolation."""
+        """Fit the linear combinations of differences that are added to the interpolated quantiles."""
         rows = slice(None, None, -(-len(y) // _MOST_ROWS))
         total = float(len(y) if weight is None else weight.sum())
         share = np.ones(len(y))[rows] if weight is None else weight[rows]
@@ -52,7 +51,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
             unit = max(error, _LEAST_UNIT * (share @ steps.sum(axis=1)))
             steps, errors = steps / unit, errors / unit
         if not (np.isfinite(steps).all() and np.isfinite(errors).all()):
-            return  # some numbers overflow, or all errors are 0
+            return  # overflow, or all errors are 0
         for column, level in enumerate(DEFAULT_LEVELS):
             self.slopes_[:, column] += _regression_slopes(
                 steps, errors[:, column], level, share, _PENALTY / total
@@ -60,7 +59,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
     def _combine(self, dist: Distribution) -> Quantiles:
         values = dist.values  # type: ignore[attr-defined]
-        # computed from differences, so that equal quantiles stay equal
+        # sums of differences, so that equal quantiles stay equal
         return Quantiles(DEFAULT_LEVELS, values[:, self.knots_] + np.diff(values, axis=1) @ self.slopes_)
 
     def _transform(self, dist: Distribution) -> Distribution:
@@ -69,7 +68,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
 
 def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return, for each level, the next lower fitted level and the shares of the fitted differences to add."""
+    """Return the next lower fitted level of each level, and the shares of the fitted differences to add."""
     score, target = ndtri(fitted), ndtri(levels)
     knots = np.clip(np.searchsorted(fitted, levels, side="right") - 1, 0, None)
     step = np.minimum(knots, len(fitted) - 2)
@@ -81,7 +80,7 @@ def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, Fl
 def _regression_slopes(
     features: FloatArray, target: FloatArray, level: float, share: FloatArray, penalty: float
 ) -> FloatArray:
-    """Return the slopes with the least pinball loss, or zeros if no slopes decrease the loss."""
+    """Return the slopes that minimize the pinball loss, or zeros if no slopes decrease the loss."""
     design = np.column_stack([np.ones(len(target)), features])
 
     def cost(x: FloatArray) -> tuple[float, FloatArray]:

@@ -8,16 +8,15 @@ from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 _ALL_TESTED = 100
-"""With fewer rows, two halves are used, so that all rows are calibration rows."""
+"""With fewer rows, the two folds are halves, so that all rows are calibration rows."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
-    """RecalibratedRegressor that calibrates on two of four folds; ``cv`` is not used.
+    """RecalibratedRegressor that calibrates on two of four folds, without the parameter ``cv``."""
 
-    Models fitted to three quarters of the rows are nearly as good as the final model. The larger errors of
-    models fitted to half of the rows would make intervals too wide. `fit_transform` also fits models without
-    the other two folds.
-    """
+    # Models fitted to three quarters of the rows are nearly as good as the final model. Models fitted to half
+    # of the rows have larger errors, which would make the intervals too wide. `fit_transform` also needs
+    # models without the other two folds.
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
         n_folds = 2 if len(data) < _ALL_TESTED else 4

@@ -1,1 +1,1 @@
-"""Predictive distributions of forests, from trees, leaf weights, out-of-bag rows and the jackknife."""
+"""Predictive distributions of forests: trees, leaf weights, out-of-bag rows and the jackknife."""

@@ -1,9 +1,8 @@
 r"""Variance of a forest's prediction by the infinitesimal jackknife (Wager, Hastie and Efron 2014).
 
-The published estimate is a sum of squared covariances over training rows. It is a quadratic form in the
-predictions of the trees. With :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, the sum is
-:math:`a^T K a / B^2`. The matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` has one row per tree
-and does not depend on x.
+The published estimate is a sum of squared covariances over training rows. It equals a quadratic form in the
+predictions of the trees: with :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, the sum is
+:math:`a^T K a / B^2`. The matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` does not depend on x.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from skuq.regressors._forest.leaf_weights import row_blocks
 class InfinitesimalJackknife:
     """Bias-corrected variance of a forest's prediction, and its shrinkage."""
 
-    gram: FloatArray  # products of the trees' centered bootstrap counts, summed over rows, shape (B, B)
-    n_draws: float  # sum of 1 / weight over the rows that a tree draws; n without weights
+    gram: FloatArray  # K, shape (B, B)
+    n_draws: float  # sum of 1 / weight over drawn rows, mean over trees; n without weights
     n_rows: int
-    ratio: float = 0.0  # expected mean, over out-of-bag rows, of variance / variance between trees
-    ratio_variance: float = 0.0  # variance of this ratio over rows, without the part due to few trees
+    ratio: float = 0.0  # mean over out-of-bag rows of the variance divided by the variance between trees
+    ratio_variance: float = 0.0  # variance of this ratio over rows, without the noise due to few trees
 
     @classmethod
     def of_counts(cls, counts: IntArray, weight: FloatArray) -> InfinitesimalJackknife:
-        """Return the jackknife without shrinkage for counts (n, B); a row with weight w counts as w rows."""
+        """Return the jackknife without shrinkage for bootstrap counts (n, B); weights count repetitions."""
         weighted = np.flatnonzero(weight > 0)
         n_trees = counts.shape[1]
         gram, n_draws = np.zeros((n_trees, n_trees)), 0.0
@@ -42,7 +41,7 @@ class InfinitesimalJackknife:
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:
-        """Return the variance by equation 7, given deviations (m, B) that are 0 for unused trees."""
+        """Return the variance of equation 7, given deviations (m, B) that are 0 for unused trees."""
         squared = np.einsum("ij,ij->i", deviation @ self.gram, deviation)
         bias = self.n_draws * np.einsum("ij,ij->i", deviation, deviation)
         return np.asarray((squared - bias) / np.square(n_trees))
@@ -56,7 +55,7 @@ class InfinitesimalJackknife:
             return self
         variance = self.corrected(deviation, count[rows])
         mean = float(variance.sum()) / total
-        # All rows use the same counts, so averages over rows do not reduce the noise of the quadratic form.
+        # All rows use the same counts, so a mean over rows has the same noise as a single row.
         scaled = deviation / count[rows][:, np.newaxis]
         error = self.n_draws * np.sqrt(2 / self.n_rows) * np.linalg.norm(scaled.T @ scaled) / total
         ratio = float(_mean_above_zero(np.float64(mean), np.float64(error)))
@@ -67,12 +66,9 @@ class InfinitesimalJackknife:
         return InfinitesimalJackknife(self.gram, self.n_draws, self.n_rows, ratio, max(observed - noise, 0.0))
 
     def variance(self, predictions: FloatArray, used: BoolArray) -> FloatArray:
-        """Return the expected variance of the mean of the used trees, given the noisy estimate.
-
-        Empirical Bayes with normal prior and normal noise shrinks a ratio toward its mean over rows,
-        conditional on a positive ratio. The ratio is the corrected variance divided by the variance between
-        trees.
-        """
+        """Return the expected variance of the mean of the used trees, given the noisy estimate."""
+        # Empirical Bayes with a normal prior and normal noise: the corrected variance divided by the variance
+        # between trees is shrunk toward its mean over rows, conditional on a positive value.
         count = np.maximum(used.sum(axis=1), 1)
         deviation, between = _deviation(predictions, used)
         variance = self.corrected(deviation, count)
@@ -83,7 +79,7 @@ class InfinitesimalJackknife:
         return np.asarray(between * _mean_above_zero(mean, np.sqrt(trust * noise)))
 
     def _noise(self, ratio: float, count: IntArray) -> FloatArray:
-        """Return the variance of the ratio due to the finite number of trees."""
+        """Return the variance of the ratio that is due to the finite number of trees."""
         per_row = self.n_draws / self.n_rows / count
         return np.asarray(2 * self.n_rows * per_row**2 + 4 * ratio * per_row)
 
@@ -95,7 +91,7 @@ def _mean_above_zero(mean: FloatArray | np.float64, std: FloatArray | np.float64
 
 
 def _deviation(predictions: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the deviations from the mean of the used trees, and their variance."""
+    """Return the deviations from the mean of the used trees, and the variance between these trees."""
     count = np.maximum(used.sum(axis=1), 1)
     mean = np.where(used, predictions, 0.0).sum(axis=1) / count
     deviation = np.where(used, predictions - mean[:, np.newaxis], 0.0)

@@ -1,9 +1,9 @@
-r"""Weights of the training rows that share leaves with a new row.
+r"""Weights of the training rows that are in the same leaves as a new row.
 
-The weight of training row j for a row x is the mean over trees of 1{j in the leaf of x} / (rows in that
-leaf), equations 3 and 4 of Meinshausen (2006). All training rows count in a leaf, including rows that its
-tree has not drawn. For a training row, only the out-of-bag trees of the row are used, and the row has weight
-0 for itself.
+For a row x, the weight of training row j is a mean over trees: 1 / (number of training rows in the leaf of x)
+if j is in this leaf, otherwise 0 (equations 3 and 4 of Meinshausen 2006). All training rows in the leaf
+count, including rows that the tree has not drawn. For a training row x, only its out-of-bag trees are used,
+and its own weight is 0.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scipy import sparse
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _BLOCK = 1 << 22
-"""Largest number of weights in a temporary matrix, 32 MB."""
+"""Largest number of weights in a temporary matrix (32 MB)."""
 
 _ROUNDING = 1e-9
-"""Tolerance for rounding errors of a cumulative sum of weights."""
+"""Tolerance for rounding errors of cumulative sums of weights."""
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield blocks of rows such that a matrix with ``n_columns`` columns per block has a bounded size."""
+    """Yield blocks of rows, for which a matrix with ``n_columns`` columns has a bounded size."""
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -33,9 +33,9 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class LeafWeights:
-    """Weights of the training rows in the leaves of a forest."""
+    """Weights of the training rows in each leaf of a forest."""
 
-    members: Any  # weight of each training row in each leaf that holds it, sparse, shape (n_nodes, n)
+    members: Any  # sparse, shape (n_nodes, n): weight of a training row in each leaf that contains it
     total: FloatArray  # sum of the weights in each leaf, shape (n_nodes,)
 
     @classmethod
@@ -46,25 +46,25 @@ class LeafWeights:
         return cls(members, np.asarray(members.sum(axis=1)))
 
     def of_new(self, leaves: IntArray) -> Any:
-        """Return the weights for new rows, a sparse array of shape (m, n) whose rows sum to 1."""
+        """Return the weights for new rows: a sparse array of shape (m, n) whose rows have the sum 1."""
         return _normalized(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
-        """Return the weights (m, n) for training rows by out-of-bag trees; 0 for the row itself."""
+        """Return the weights (m, n) for training rows, by out-of-bag trees; 0 for the row itself."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
         return _normalized(product)
 
     def average(self, values: FloatArray) -> FloatArray:
-        """Return the average of the training rows' values in each leaf; 0 in leaves without weight."""
+        """Return the mean value of the training rows in each leaf; 0 for leaves without weight."""
         average: FloatArray = (self.members @ values) * _inverse(self.total)
         return average
 
     def oob_average(
         self, values: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
     ) -> FloatArray:
-        """Return, for each training row, the mean value of other rows in the leaves of out-of-bag trees."""
+        """Return, for each training row, the mean value of the other rows in its out-of-bag leaves."""
         sums = (self.members @ values)[leaves] - (weight * values)[:, np.newaxis]
         inverse = np.where(oob, _inverse(self._without(leaves, weight)), 0.0)
         used = np.maximum((inverse > 0).sum(axis=1), 1)
@@ -72,13 +72,13 @@ class LeafWeights:
         return average
 
     def average_over_trees(self, averages: FloatArray, leaves: IntArray) -> FloatArray:
-        """Return the mean over trees of the averages in the leaves of each row."""
+        """Return, for each row, the mean over trees of the values of its leaves."""
         used = np.maximum((self.total[leaves] > 0).sum(axis=1), 1)
         mean: FloatArray = averages[leaves].sum(axis=1) / used
         return mean
 
     def _without(self, leaves: IntArray, weight: FloatArray) -> FloatArray:
-        """Return the weight of the other rows in each leaf; rounding errors are set to 0."""
+        """Return the weight of the other rows in each leaf; weights within rounding errors become 0."""
         total = self.total[leaves]
         others = total - weight[:, np.newaxis]
         return np.where(others > 1e-12 * total, others, 0.0)
@@ -91,10 +91,10 @@ class LeafWeights:
 
 
 def leaf_quantiles(weights: Any, order: IntArray, y: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of y, shape (m, k), under sparse weights; ``order`` sorts the rows by y."""
+    """Return the quantiles of y under sparse weights, shape (m, k); ``order`` sorts y."""
     ascending = weights[:, order]
     ascending.sort_indices()
-    # One cumulative sum over all rows, in which row i takes the range from i to i + 1.
+    # A single cumulative sum covers all rows: row i uses the range from i to i + 1.
     cumulative = np.cumsum(ascending.data)
     rows = np.arange(weights.shape[0])
     index = np.searchsorted(cumulative, rows[:, np.newaxis] + levels - _ROUNDING)
@@ -109,7 +109,7 @@ def _inverse(total: FloatArray) -> FloatArray:
 
 
 def _normalized(weights: Any) -> Any:
-    """Divide each row of weights by its sum; rows without weights get equal weights."""
+    """Divide each row of weights by its sum; rows with sum 0 get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))
     if (total > 0).all():

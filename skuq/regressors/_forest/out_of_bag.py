@@ -1,7 +1,7 @@
-"""Residuals of out-of-bag rows around each row.
+"""Residuals of the out-of-bag rows around each row.
 
-The error of row i would leak into the residual of row j if a tree that predicts row j has drawn row i. For
-row i, the residual of row j therefore comes from trees that have drawn neither i nor j.
+The residual of row j must not depend on the target of row i if it is used for row i. For row i, the residual
+of row j is therefore computed from trees that have drawn neither i nor j.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, row_blocks
 
 _FLOOR = 0.1
-"""Share of the overall mean that is added to local mean absolute residuals, which may be small by chance."""
+"""Share of the mean absolute residual of all rows that is added to local means, which may be too small."""
 
 _DENSE = 64
-"""Speed of a matrix product relative to a loop over pairs, per pair of rows."""
+"""Number of pairs that a matrix product computes in the time in which a loop computes one pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +29,10 @@ class OutOfBag:
 
     leaves: IntArray  # leaf of each row in each tree, shape (n, B)
     predictions: FloatArray  # prediction for each row by each tree, shape (n, B)
-    oob: BoolArray  # whether the tree has not drawn the row, shape (n, B)
+    oob: BoolArray  # shape (n, B); True if the tree has not drawn the row
     y: FloatArray
-    weight: FloatArray  # repetitions of each row; 0 for rows that every tree has drawn
-    local: LeafWeights  # weights of the rows in the leaves of the forest
+    weight: FloatArray  # repetitions of each row; 0 for rows that all trees have drawn
+    local: LeafWeights
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -42,7 +42,7 @@ class OutOfBag:
 
     @cached_property
     def residual(self) -> FloatArray:
-        """Target minus out-of-bag mean, shape (n,); 0 in rows without weight."""
+        """Target minus out-of-bag prediction, shape (n,); 0 for rows without weight."""
         return np.where(self.weight > 0, self.y - self.mean, 0.0)
 
     @cached_property
@@ -51,7 +51,7 @@ class OutOfBag:
 
     @cached_property
     def _oob_count(self) -> FloatArray:
-        """Indicators of out-of-bag trees, in single precision, because sums over trees are still exact."""
+        """1 for out-of-bag trees, else 0; sums over trees are exact in single precision."""
         return self.oob.astype(np.float32)
 
     @cached_property
@@ -66,7 +66,7 @@ class OutOfBag:
         return _FLOOR * float(np.average(np.abs(residual), weights=self.weight))
 
     def around(self, rows: IntArray, slope: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return mean and mean absolute value of the other rows' residuals around each row."""
+        """Return the mean and the mean absolute value of the residuals of other rows around each row."""
         used = 0.0 if slope is None else slope
         corrected = self.corrected_residual(used)
         shift = self.residual - corrected
@@ -88,7 +88,7 @@ class OutOfBag:
         return self.local.of_training(self.leaves[rows], self.oob[rows], rows, self.weight[rows])
 
     def _pairs(self, rows: IntArray) -> Iterator[tuple[slice, Any, FloatArray]]:
-        """Yield blocks of rows, their weights, and the residuals from trees that have drawn neither row."""
+        """Yield blocks of rows, the weights of other rows, and residuals by trees that drew neither row."""
         for block in row_blocks(len(rows), len(self.y)):
             weights = self._weights(rows[block])
             count, total = self._by_neither(rows[block], weights)
@@ -96,7 +96,7 @@ class OutOfBag:
             yield block, weights, self.y[weights.indices] - mean
 
     def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return, for each weight, number and sum of predictions by trees that have drawn neither row."""
+        """Return, for each weight, the number and the sum of predictions by trees that drew neither row."""
         sizes, columns = np.diff(weights.indptr), weights.indices
         count, predictions = self._oob_count, self._oob_predictions
         if _DENSE * len(columns) > len(rows) * len(self.y):
@@ -113,11 +113,9 @@ class OutOfBag:
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
-    r"""Return the slope in [0, 1] of the regression of residuals on the mean residuals around each row.
-
-    The weighted regression goes through the origin. Its slope :math:`\beta` is shrunk by the factor
-    :math:`1 - s^2 / \beta^2`, where s is the heteroscedasticity-consistent standard error.
-    """
+    """Return the slope in [0, 1] of the weighted regression of residuals on residuals around them."""
+    # The regression goes through the origin. The slope b is multiplied by 1 - s^2 / b^2, where s is its
+    # heteroscedasticity-consistent standard error.
     share = weight / scale
     curvature = float((share * around) @ around)
     if curvature == 0:

@@ -1,4 +1,4 @@
-"""Shape of a forest's predictive distribution, calibrated on out-of-bag rows."""
+"""Shape of the predictive distribution of a forest, calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
-"""Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
+"""Levels of the predictive quantiles, including 0.05, 0.5 and 0.95."""
 
 _LEAST_LEVEL = 0.025
-"""This level, and levels closer to 0.5, are kept even if there are too few rows for their ranks."""
+"""Levels at least this far from 0 and 1 are kept even if there are too few rows for their ranks."""
 
 _LEAF_SHARES = np.arange(10) / 10
-"""Candidate weights of the leaves' quantiles; below 1, so that tied targets give distinct quantiles."""
+"""Candidate weights of the leaves' quantiles; below 1, so that equal targets give distinct quantiles."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForestShape:
-    """Map from location, scale and the quantiles of the leaves to predictive quantiles."""
+    """Map from location, scale and the quantiles of the leaves to the predictive quantiles."""
 
-    levels: FloatArray  # levels whose ranks exist among the rows
-    standard: FloatArray  # quantiles of the standardized residuals
-    leaf_share: float = 0.0  # weight of the leaves' quantiles
-    factor: float = 1.0  # factor of the distances from the median
+    levels: FloatArray  # levels for which there are enough rows
+    standard: FloatArray  # quantiles of the standardized residuals at these levels
+    leaf_share: float = 0.0  # weight of the quantiles of the leaves
+    factor: float = 1.0  # multiplies the distances from the median
     n: float = np.inf  # number of independent calibration rows
 
     @classmethod
@@ -42,8 +42,8 @@ class ForestShape:
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape whose leaf share follows the one-standard-error rule of Breiman et al. (1984)."""
-        # levels are denser in the tails, so each level is weighted by the distance to its neighbors
+        """Return the shape with the leaf share of the one-standard-error rule (Breiman et al. 1984)."""
+        # The levels are denser in the tails, so each level is weighted by the distance between its neighbors.
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
         losses = np.stack(
@@ -59,7 +59,7 @@ class ForestShape:
     def stretched(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape whose factor makes 90 % intervals cover 90 % of the rows."""
+        """Return the shape with the factor for which 90 % intervals cover 90 % of the rows."""
         tail = (1 - DEFAULT_COVERAGE) / 2
         quantiles = self.quantiles(loc, scale, leaf)
         low, middle, high = (
@@ -71,7 +71,7 @@ class ForestShape:
         below, above = (middle - y)[usable], (y - middle)[usable]
         score = np.maximum(below / (middle - low)[usable], above / (high - middle)[usable])
         ranks = WeightedRanks(score, weight[usable])
-        # the conformal rank, or the largest score if there are too few rows for this rank
+        # the conformal rank, or the largest rank if there are too few rows
         level = min(float(score_level(DEFAULT_COVERAGE, True)) * (1 + 1 / self.n), 1.0)
         factor = float(ranks.quantile(level * ranks.total))
         if not 0 < factor < np.inf:
@@ -81,7 +81,7 @@ class ForestShape:
     def quantiles(self, loc: FloatArray, scale: FloatArray, leaf: FloatArray | None) -> FloatArray:
         values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.standard
         if leaf is not None and self.leaf_share > 0:
-            values = values + self.leaf_share * (leaf - values)  # this form is exact if both are equal
+            values = values + self.leaf_share * (leaf - values)  # exact for equal values
         if self.factor == 1:
             return values
         center = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
@@ -95,7 +95,7 @@ def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: 
     family = StudentT(0.0, scale, df)
     student = family._from_normal_score(predictive_scores(ndtri(levels), n))
     ranked = np.clip(levels, 1 / (n + 1), n / (n + 1))
-    # beyond the outermost ranks, sample quantiles continue parallel to the Student t quantiles
+    # Beyond the outermost ranks, the quantiles continue parallel to the Student t quantiles.
     beyond = student - family._from_normal_score(predictive_scores(ndtri(ranked), n))
     share = prior_share(n)
     return share * student + (1 - share) * (_sample_quantiles(z, weight, ranked) + beyond)
@@ -107,7 +107,7 @@ def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> 
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]
     last = np.cumsum(counts)
-    # A row of weight w counts as w equal values with ranks last - w + 1 to last.
+    # A row with weight w counts as w equal values, with the ranks last - w + 1 to last.
     first = last - counts + np.minimum(counts, 1.0)
     ranks = np.column_stack([first, last]).ravel()
     return np.asarray(np.interp(levels * (last[-1] + 1), ranks, np.repeat(values, 2)))

@@ -1,4 +1,4 @@
-"""Trees of a fitted forest: leaves of rows, and counts of the rows that each tree has drawn."""
+"""Trees of a fitted forest: leaves of rows, and the numbers of times that trees have drawn rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
-"""Range of the standard deviation of y in which trees find splits and squares do not overflow."""
+"""Standard deviations of y for which trees find splits and squares do not overflow."""
 
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
@@ -27,7 +27,7 @@ def grows_trees(estimator: Any) -> bool:
 
 
 def bootstraps_trees(estimator: Any) -> bool:
-    """Return whether the estimator is a forest or a BaggingRegressor of trees that bootstraps rows."""
+    """Return whether the estimator is a forest or a BaggingRegressor of trees with bootstrap samples."""
     return grows_trees(estimator) and bool(estimator.bootstrap)
 
 
@@ -42,13 +42,13 @@ def check_forest(estimator: Any) -> None:
         )
     raise ValueError(
         "`estimator` must be a RandomForestRegressor, an ExtraTreesRegressor(bootstrap=True) or a "
-        f"BaggingRegressor of trees, got {name}. Use ResidualRegressor for any other regressor; in a "
-        "Pipeline, ForestDistributionRegressor takes the place of the forest."
+        f"BaggingRegressor of trees, got {name}. Use ResidualRegressor for any other regressor. In a "
+        "Pipeline, replace the forest by ForestDistributionRegressor(forest)."
     )
 
 
 def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
-    """Return the fitted forest; fit it to y / unit if squares of y would underflow or overflow."""
+    """Return the fitted forest; y is divided by ``unit`` if its squares would underflow or overflow."""
     if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
         return fit_wrapped(forest, X, y, **fit_params)
     fitted = fit_wrapped(forest, X, y / unit, **fit_params)
@@ -60,7 +60,7 @@ def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict
 
 
 def _has_units(forest: Any) -> bool:
-    """Return whether a parameter of the forest may depend on the units of y."""
+    """Return whether a parameter of the forest may be in the units of y."""
     params = forest.get_params()
     absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
     return any(absolute) or callable(params["oob_score"])
@@ -68,11 +68,11 @@ def _has_units(forest: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of a fitted forest, whose nodes are numbered consecutively over all trees."""
+    """Trees of a fitted forest; their nodes are numbered consecutively over all trees."""
 
     forest: Any
     first: IntArray  # number of the first node of each tree, shape (B,)
-    values: FloatArray  # prediction of each node divided by a unit, shape (n_nodes,)
+    values: FloatArray  # prediction of each node, divided by a unit, shape (n_nodes,)
 
     @classmethod
     def from_forest(cls, forest: Any, unit: float = 1.0) -> Trees:
@@ -87,7 +87,7 @@ class Trees:
         forest = self.forest
         if not isinstance(forest, BaggingRegressor):
             return np.asarray(forest.apply(X) + self.first)
-        # As in BaggingRegressor.predict, because the members are fitted to an array without column names.
+        # The members are fitted to an array without column names.
         array = validate_data(
             forest, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
         )
@@ -96,7 +96,7 @@ class Trees:
         return np.asarray(np.stack(leaves, axis=1) + self.first)
 
     def counts(self, n: int) -> IntArray:
-        """Return the number of draws of each training row by each tree, shape (n, B)."""
+        """Return how often each tree has drawn each training row, shape (n, B)."""
         draws = np.empty((n, len(self)), dtype=np.intp)
         for column, rows in enumerate(self.forest.estimators_samples_):
             draws[:, column] = np.bincount(rows, minlength=n)

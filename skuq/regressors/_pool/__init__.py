@@ -1,1 +1,1 @@
-"""Pools of several distributions: their members, and the weights of the least CRPS."""
+"""Members of a pool of distributions, and the weights that minimize the CRPS."""

@@ -1,23 +1,24 @@
-r"""Weights of a pool with the least mean CRPS on given rows, and the pool itself.
+r"""Weights of a pool that minimize the mean CRPS on given rows.
 
-A linear pool is the mixture of its members. With c_i the mean CRPS of member i and D_ij the mean Cramér
-distance of members i and j, the mean CRPS of the pool is a quadratic function of the weights w,
+A linear pool is the mixture of its members. Let c_i be the mean CRPS of member i, and D_ij the mean Cramér
+distance between members i and j. The mean CRPS of the pool is a quadratic function of the weights w,
 
   f(w) = sum_i w_i c_i - 1/2 sum_ij w_i w_j D_ij,
 
-so that the weights solve a quadratic program. The average of quantile functions has the mean pinball loss
-over levels, which is convex and piecewise linear.
+so that the weights solve a quadratic program. For the average of quantile functions, the CRPS is approximated
+by the mean pinball loss over levels, which is a convex and piecewise linear function of the weights.
 
-On few rows, the weights that minimize the CRPS are noisy. The positive-part James-Stein rule shrinks these
-weights toward equal weights e. The gain is the decrease of the CRPS compared with equal weights:
+If there are few rows, the weights that minimize the CRPS are noisy. The positive-part James-Stein rule
+shrinks them toward equal weights e. The gain is the decrease of the CRPS from equal weights to the optimal
+weights:
 
   w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
-With one free weight the factor is 1 - 4 / z^2 for an optimum z standard errors from equal weights. Within two
-standard errors the weights stay equal; a clearly worse member keeps almost no weight. A few rows with extreme
-errors of a member may dominate both the gain and its standard error. Their ratio is then about 1, even if the
-member is worse on all other rows. The rule is therefore also applied to clipped gains, and the larger factor
-is used.
+With two members, the factor is 1 - 4 / z^2 if the optimum is z standard errors from equal weights. The
+weights stay equal if the optimum is within two standard errors; a clearly worse member gets almost no weight.
+A few rows with extreme errors of one member may dominate both the gain and its standard error. Their ratio is
+then about 1, even if this member is worse on all other rows. The factor is therefore computed a second time
+from clipped gains, and the larger factor is used.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from skuq.regressors._pool.simplex import minimise_convex, minimise_quadratic
 
 _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-"""Levels of the pinball losses that approximate the CRPS of an average of quantiles."""
+"""Levels of the pinball losses that approximate the CRPS of an average of quantile functions."""
 
 _UNCLIPPED = 0.98
-"""Share of the rows whose gains are not clipped; with fewer than 75 rows, all but one."""
+"""Share of the rows whose gains are not clipped; with fewer than 75 rows, only one gain is clipped."""
 
 _TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
 _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
-"""Levels of an average of quantile functions."""
+"""Levels at which an average of quantile functions is stored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +54,16 @@ class Pool(ABC):
     members: Sequence[Distribution]
     y: FloatArray
     repetitions: FloatArray
-    crps: FloatArray  # of each member, shape (n, m)
+    crps: FloatArray  # CRPS of each row and member, shape (n, m)
 
     @staticmethod
     @abstractmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        """Return the pool of the members' forecasts, with positive weights of sum 1."""
+        """Return the pool of the forecasts; the weights are positive and have the sum 1."""
 
     @abstractmethod
     def _least(self, share: FloatArray) -> FloatArray:
-        """Return the weights of the least mean CRPS, given the shares of the rows, shape (n,) with sum 1."""
+        """Return the weights that minimize the mean CRPS; ``share`` (n,) weights the rows, with sum 1."""
 
     @abstractmethod
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray: ...
@@ -84,8 +85,8 @@ class Pool(ABC):
 
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
-    """Return the factor in [0, 1] that shrinks the weights with the least CRPS toward equal weights."""
-    # halfway between ranks, since sums of fractional repetitions are rounded
+    """Return the factor in [0, 1] that shrinks the optimal weights toward equal weights."""
+    # The level is between two ranks, because sums of fractional repetitions are rounded.
     level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
     bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")
     shares = [0.0]
@@ -97,8 +98,8 @@ def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
-    """Return mean and standard error of values of shape (n,) or (n, k), without overflow."""
-    unit = np.abs(values).max(axis=0)  # squares are finite in this unit
+    """Return the mean and the standard error of values of shape (n,) or (n, k), without overflow."""
+    unit = np.abs(values).max(axis=0)  # avoids an overflow of squares
     relative = values / np.where(unit > 0, unit, 1.0)
     total = repetitions.sum()
     mean = repetitions @ relative / total
@@ -108,7 +109,7 @@ def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0
 
 @dataclass(frozen=True, eq=False)
 class LinearPool(Pool):
-    """Mixtures, whose scores follow from the members' scores and distances, shape (n, m, m)."""
+    """Mixtures; their scores follow from the members' scores and the distances (n, m, m) between members."""
 
     distances: FloatArray
 
@@ -124,13 +125,13 @@ class LinearPool(Pool):
         return minimise_quadratic(share @ self.crps, -np.tensordot(share, self.distances, axes=1))
 
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
-        # computed for all rows, since a selection would copy the distances
+        # Rows are selected after the product: a selection before it would copy all distances.
         return np.asarray((self.crps @ weights - self.distances @ weights @ weights / 2)[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class QuantilePool(Pool):
-    """Averages of quantile functions, from the members' quantiles, shape (n, levels, m)."""
+    """Averages of quantile functions, from the quantiles of the members, shape (n, n_levels, m)."""
 
     quantiles: FloatArray
 
@@ -145,7 +146,7 @@ class QuantilePool(Pool):
             return members[0]
         pairs = list(zip(members, weights, strict=True))
         normals = [(member, weight) for member, weight in pairs if isinstance(member, Normal)]
-        if len(normals) == len(pairs):  # the average of normal quantile functions is normal
+        if len(normals) == len(pairs):  # the average is normal, too
             loc, scale = (
                 np.sum([weight * getattr(member, name) for member, weight in normals], axis=0)
                 for name in ("loc", "scale")

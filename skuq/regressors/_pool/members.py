@@ -1,4 +1,4 @@
-"""Named members of a pool: validation, fits and out-of-fold distributions."""
+"""Members of a pool: validation, fits and out-of-fold forecasts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skuq.prediction._failures import note_fold
 
 
 class FittedMember(NamedTuple):
-    """A member fitted to all rows, and its out-of-fold forecasts."""
+    """Member that is fitted to all rows, and its out-of-fold forecasts."""
 
     estimator: Any
     out_of_fold: Distribution | None
@@ -41,14 +41,14 @@ def named_members(estimators: Any, validate_names: Callable[[list[str]], object]
     for pair in estimators:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise ValueError(
-                "`estimators` must hold pairs (name, estimator), such as ('boosting', "
+                "`estimators` must be a list of pairs (name, estimator), such as ('boosting', "
                 f"UncertaintyRegressor(...)), got {pair!r}."
             )
     names = [name for name, _ in estimators]
     validate_names(names)
     if "splitter" in names:
         raise ValueError(
-            "`estimators` must not name a member 'splitter', the name of `cv` in metadata routing."
+            "`estimators` must not contain the name 'splitter', which metadata routing uses for `cv`."
         )
     members = {name: member for name, member in estimators if not is_dropped(member)}
     if not members:
@@ -64,9 +64,11 @@ def is_dropped(member: Any) -> bool:
 
 def _check_member(name: str, member: Any) -> None:
     if isinstance(member, type):
-        raise TypeError(f"`estimators` must hold instances, got the class {member.__name__} as {name!r}.")
+        raise TypeError(
+            f"`estimators` must contain only instances, got the class {member.__name__} as {name!r}."
+        )
     if not hasattr(member, "fit"):
-        raise TypeError(f"`estimators` must hold regressors or 'drop', got {member!r} as {name!r}.")
+        raise TypeError(f"`estimators` must contain only regressors or 'drop', got {member!r} as {name!r}.")
     if not supports_dist(member):
         kind = type(member).__name__
         raise NotProbabilisticError(
@@ -85,14 +87,14 @@ def fit_pool(
     verbose: int,
     progress: Progress,
 ) -> list[FittedMember]:
-    """Fit each member to all rows; predict the test rows by the given folds or the member's own folds."""
+    """Fit each member to all rows, and predict the test rows out of fold."""
     tasks = {
         name: (name, member, data.X, data.y, data.params[name], folds, own_folds)
         for name, member in members.items()
     }
     report = progress.reporter("member")
     results: Iterable[FittedMember]
-    if report is not None and n_jobs in (None, 1):  # the folds of a member are subtasks
+    if report is not None and n_jobs in (None, 1):  # reports each fold of a member
         results, report = _one_by_one(tasks, progress), None
     else:
         calls = (delayed(_fit_member)(*task) for task in tasks.values())
@@ -100,7 +102,7 @@ def fit_pool(
     fitted = []
     for name, member in zip(members, results, strict=True):
         fitted.append(member)
-        # given here, since warnings of worker processes are lost
+        # issued here, because warnings in worker processes are lost
         warn_of_mismatch(
             member.mismatch,
             f"The weights are estimated from the folds' models of member {name!r}, but its model fitted to "
@@ -140,11 +142,9 @@ def _fit_member(
 
 
 def _has_own_folds(member: Any) -> bool:
-    """Return whether ``fit_transform`` returns out-of-fold forecasts.
-
-    In a Pipeline, only an encoder of tables may precede such a regressor. Other transformers may use y and
-    belong inside the folds.
-    """
+    """Return whether ``fit_transform`` returns out-of-fold forecasts."""
+    # In a Pipeline, only a table encoder may precede the regressor. Other transformers may use y, so each
+    # fold must fit them again.
     if isinstance(member, Pipeline):
         *transformers, (_, last) = member.steps
         return _has_own_folds(last) and all(

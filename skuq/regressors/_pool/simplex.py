@@ -1,4 +1,4 @@
-"""Minima of convex functions over the simplex of non-negative weights with sum 1."""
+"""Minima of convex functions of non-negative weights with sum 1 (the simplex)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from scipy.optimize import linprog
 from skuq._typing import FloatArray, IntArray
 
 _ROUNDING = 1e-13
-"""Largest decrease due to rounding, in units of the largest coefficient."""
+"""Largest decrease that may be due to rounding, in units of the largest coefficient."""
 _GAP = 1e-5
-"""Relative difference from a lower bound of the minimum at which the search ends."""
+"""The search ends at this relative difference between the value and a lower bound of the minimum."""
 _MOST_CUTS = 200
 _MOST_SUPPORTS = 100
-"""Largest number of supports per member that are visited; usually only a few are needed."""
+"""Largest number of supports that are visited, per member; usually a few are enough."""
 
 
 def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
     """Return the minimizer of b'w + 1/2 w'Qw over the simplex, by a primal active-set method."""
-    b = linear - linear.min()  # a constant does not change the minimizer, but would round small differences
+    b = linear - linear.min()  # a large constant would cause rounding errors
     scale = max(float(b.max()), float(np.abs(quadratic).max())) or 1.0
     b, Q = b / scale, quadratic / scale
     m = len(b)
     weights = np.zeros(m)
     support = np.array([np.argmin(b + np.diag(Q) / 2)])
     weights[support] = 1.0
-    for _ in range(_MOST_SUPPORTS * m):  # each ends at the optimum of another support
+    for _ in range(_MOST_SUPPORTS * m):  # each step ends at the optimum of another support
         weights, support = _descend(b, Q, weights, support)
         gradient = b + Q @ weights
         slack = gradient - weights @ gradient
@@ -42,7 +42,7 @@ def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
 def _descend(
     b: FloatArray, Q: FloatArray, weights: FloatArray, support: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Move to the optimum of a support, and remove members whose weights reach 0 on the way."""
+    """Move to the optimum of a support; remove members whose weights become 0 on the way."""
     while True:
         target = _optimum_without_bounds(b[support], Q[np.ix_(support, support)])
         current = weights[support]
@@ -62,7 +62,7 @@ def _descend(
 
 
 def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
-    """Return the minimizer of b'w + 1/2 w'Qw over w of sum 1, the shortest if several exist."""
+    """Return the minimizer of b'w + 1/2 w'Qw over w with sum 1; the shortest if there are several."""
     k = len(b)
     equations = np.block([[Q, np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
     solution: FloatArray = np.linalg.lstsq(equations, np.append(-b, 1.0), rcond=None)[0]

@@ -1,7 +1,7 @@
-"""Conversion of numerical columns to integer bins, whose edges come from the training rows.
+"""Conversion of numerical columns to integer bins with edges from the training rows.
 
-Trees that are fitted to bins do not depend on the units of a column. Missing values have a bin of their own,
-and a threshold needs two bytes.
+Trees that are fitted to bins do not depend on the units of a column. Missing values have their own bin. A
+threshold needs only two bytes of memory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _MOST_EDGES = 254
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Increasing bin edges of each column. Bin 0 holds missing values, bin j + 1 the values above j edges."""
+    """Increasing bin edges of each column; bin 0 contains missing values, bin j + 1 values above j edges."""
 
     edges: tuple[FloatArray, ...]
 
     @classmethod
     def of_table(cls, table: FloatArray) -> Self:
-        """Return the bins of training rows, shape (n, d), with about equal numbers of rows per bin."""
+        """Return bins with about equal numbers of training rows; ``table`` has the shape (n, d)."""
         return cls(tuple(_edges(column[~np.isnan(column)]) for column in table.T))
 
     def __call__(self, table: FloatArray) -> NDArray[np.int16]:
@@ -37,7 +37,7 @@ class Bins:
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Return midpoints between distinct values; if there are many, some with about equal counts between."""
+    """Return the midpoints between distinct values, or some of them with about equal counts between them."""
     distinct, last = np.unique(np.sort(values), return_index=True)
     if len(distinct) > _MOST_EDGES + 1:
         ranks = len(values) * np.arange(1, _MOST_EDGES + 1) / (_MOST_EDGES + 1)

@@ -1,4 +1,4 @@
-"""Shape of standardized residuals at each x, relative to the common shape of all rows."""
+"""Shape of the standardized residuals at each x, relative to the common shape of all rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skuq.regressors._shape.bins import Bins
 from skuq.regressors._shape.trees import THRESHOLDS, ShareTrees, grow_trees
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, 0.025, *np.arange(1, 20) / 20, 0.975, 0.99, 0.995, 0.9975])
-"""Levels of the quantiles; 0.025, 0.05, 0.5, 0.95 and 0.975 are among them."""
+"""Levels of the predictive quantiles, including 0.025, 0.05, 0.5, 0.95 and 0.975."""
 
 _TABLE_LEVELS = ndtr(np.linspace(-4.5, 4.5, 361))
-"""Levels at which the quantiles of the common shape are tabulated."""
+"""Levels at which the quantiles of the common shape are stored."""
 
 _LEAF_FACTORS = (0.2, 1.0)
-"""Factors of the leaf sizes of two kinds of trees: with many small leaves, and with few large leaves."""
+"""Factors of the leaf sizes of the two kinds of trees: small leaves and large leaves."""
 
 _N_TREES = 25
 """Number of trees of each kind."""
@@ -29,21 +29,21 @@ _N_TREES = 25
 _FEWEST_ROWS = 40.0
 
 _GUARD = 2.33
-"""Number of standard errors that a covariance exceeds by chance with a probability of 0.01."""
+"""Threshold of a standardized covariance, which is exceeded by chance with a probability of 0.01."""
 
 _MOST_COMPARED = 20_000
-"""Largest number of rows in the comparison of the conditional and the common shape."""
+"""Largest number of rows in the comparison of the conditional with the common shape."""
 
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalShape:
-    """Distribution at each x of the levels that residuals have under the common shape."""
+    """Distribution, given x, of the levels that residuals have under the common shape."""
 
     bins: Bins
     trees: tuple[ShareTrees, ...]
-    shares: FloatArray  # weights of both kinds of trees; the common shape has the weight 1 - sum
+    shares: FloatArray  # weights of the two kinds of trees; the common shape has the weight 1 - sum
     standard: FloatArray  # quantiles of the common shape at `_TABLE_LEVELS`, in units of the scale
 
     @property
@@ -52,7 +52,7 @@ class ConditionalShape:
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        """Return, for new rows, the probability of a level at or below each threshold, shape (n, k)."""
+        """Return, for new rows, the probability that the level is at most each threshold, shape (n, k)."""
         codes = self.bins(table)
         return _mixed(np.stack([trees(codes) for trees in self.trees]), self.shares)
 
@@ -76,7 +76,7 @@ def fit_conditional_shape(
     clusters: Any = None,
     guard: bool,
 ) -> tuple[ConditionalShape, FloatArray] | None:
-    """Return the conditional shape and its out-of-fold probabilities; None without enough rows or skill."""
+    """Return the conditional shape and its out-of-fold probabilities; None if it has no skill."""
     counted = np.ones(len(level)) if weight is None else weight
     folds = [fold for fold in folds if np.count_nonzero(counted[fold[0]]) >= 2]
     if counted.sum() < _FEWEST_ROWS or not folds:
@@ -128,7 +128,7 @@ class _Merit:
     def of_halves(
         cls, halves: FloatArray, level: FloatArray, weight: FloatArray, cluster: IntArray, *, n_folds: int
     ) -> _Merit:
-        """Return the comparison; ``halves`` (2, 2, n, k) are forecasts by two sets of trees of each kind."""
+        """Return the comparison; ``halves`` (2, 2, n, k) are forecasts by two halves of each kind of tree."""
         first, second = halves - THRESHOLDS
         mean = (first + second) / 2
         target = (level[:, np.newaxis] <= THRESHOLDS) - THRESHOLDS
@@ -136,7 +136,7 @@ class _Merit:
         products = np.einsum("ink,nk->in", mean, target)
         moments = products @ share
         squares = np.einsum("ink,jnk,n->ij", mean, mean, share)
-        # two independent sets of trees differ only by noise
+        # the two halves are independent, so they differ only by noise
         common = np.einsum("ink,ink,n->i", first, second, share)
         noise = np.maximum(np.diag(squares) - common, 0.0)
         quiet = squares - np.diag(noise) * (1 - 1 / n_folds)
@@ -148,7 +148,7 @@ class _Merit:
 
 
 def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return the two non-negative weights, with a sum of at most 1, that minimize the squared error."""
+    """Return two non-negative weights with a sum of at most 1 that minimize the squared error."""
     (a, c), (_, b) = squares
     candidates = [np.zeros(2)]
     if a > 0:
@@ -169,16 +169,16 @@ def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _mixed(estimates: FloatArray, shares: FloatArray) -> FloatArray:
-    # with a matrix product, the rounding of a row would depend on its position
+    # A matrix product would round each row depending on its position.
     parts = (share * (estimate - THRESHOLDS) for share, estimate in zip(shares, estimates, strict=True))
     return np.asarray(THRESHOLDS + sum(parts))
 
 
 def _common_levels(shares: FloatArray) -> FloatArray:
-    """Return the level under the common shape of each quantile, shape (n, n_levels)."""
+    """Return the level of each predictive quantile under the common shape, shape (n, n_levels)."""
     n = len(shares)
     knots = np.concatenate([[0.0], THRESHOLDS, [1.0]])
-    # rounding may make probabilities decrease slightly
+    # corrects decreases of the probabilities due to rounding
     reached = np.maximum.accumulate(np.column_stack([np.zeros(n), shares, np.ones(n)]), axis=1)
     upper = (reached[:, np.newaxis, :] < _LEVELS[:, np.newaxis]).sum(axis=2)
     row = np.arange(n)[:, np.newaxis]

@@ -1,7 +1,7 @@
-"""Trees whose leaves hold the distribution of the probability levels of their rows.
+"""Trees whose leaves store the distribution of the levels of their rows.
 
-A tree is fitted to several indicators: whether the level is at or below each threshold. The splits minimize
-the sum of the squared errors, which approximates the CRPS on the scale of levels.
+The targets of a tree are several indicators: whether the level is at most each threshold. The splits minimize
+the sum of the squared errors, which approximates the CRPS of the levels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray
 
 THRESHOLDS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
-"""Levels; each leaf stores the share of its rows at or below each of them."""
+"""Thresholds; each leaf stores the share of its rows with a level of at most each threshold."""
 
 _MOST_ROWS = 5000
 """Largest number of rows to which a tree is fitted."""
@@ -26,20 +26,20 @@ _MOST_ROWS = 5000
 _SMALLEST_LEAF = 3.0
 
 _BLOCK = 1 << 20
-"""Largest number of pairs (row, tree) in a block."""
+"""Largest number of pairs of a row and a tree in a block."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShareTrees:
-    """Trees whose nodes are numbered consecutively over all trees; a leaf is its own child."""
+    """Trees with nodes that are numbered consecutively over all trees; a leaf is its own child."""
 
     roots: NDArray[np.int32]
     depth: int
     feature: NDArray[np.int16]
-    threshold: NDArray[np.int16]  # rows with a value up to the threshold go to the left
+    threshold: NDArray[np.int16]  # rows with at most this value go to the left child
     children: NDArray[np.int32]  # left and right child, shape (n_nodes, 2)
-    leaf: NDArray[np.int32]  # row of ``shares`` of each leaf
-    shares: NDArray[np.float16]  # share of a leaf's rows at or below each of `THRESHOLDS`
+    leaf: NDArray[np.int32]  # index of each leaf in ``shares``
+    shares: NDArray[np.float16]  # share of the rows of a leaf at or below each threshold
 
     @classmethod
     def of_fitted(cls, fitted: Sequence[ExtraTreeRegressor]) -> Self:
@@ -92,7 +92,7 @@ class ShareTrees:
         )
 
     def __call__(self, codes: NDArray[np.int16]) -> FloatArray:
-        """Return the mean share over trees at each threshold, shape (n, k)."""
+        """Return the mean over trees of the shares at each threshold, shape (n, k)."""
         mean = np.empty((len(codes), self.shares.shape[1]))
         step = max(1, _BLOCK // len(self.roots))
         for start in range(0, len(codes), step):
@@ -119,7 +119,7 @@ def grow_trees(
     n_trees: int,
     rng: np.random.RandomState,
 ) -> ShareTrees:
-    """Return trees with random thresholds, each grown on all rows or on a random sample."""
+    """Return trees with random thresholds; each is fitted to all rows or to a random sample of rows."""
     rows = np.arange(len(level)) if weight is None else np.flatnonzero(weight > 0)
     fitted = []
     for _ in range(n_trees):
@@ -128,7 +128,7 @@ def grow_trees(
         leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
         tree = ExtraTreeRegressor(
             max_features=None,
-            # minus half a row, so that rounding does not exclude leaves of the smallest size
+            # minus half a row, so that rounding does not exclude leaves with the smallest number of rows
             min_weight_fraction_leaf=min((leaf - 0.5) / total, 0.5),
             random_state=int(rng.randint(MAX_SEED)),
         )

@@ -1,1 +1,1 @@
-"""Bound and inducing points of the sparse Gaussian process regressor."""
+"""Bound and inducing points of sparse Gaussian process regression."""

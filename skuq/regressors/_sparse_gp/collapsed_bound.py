@@ -1,6 +1,6 @@
-"""Inducing-point regression with the collapsed bound, by gpytorch, in float64 and without random numbers.
+"""Collapsed bound of inducing-point regression, by gpytorch in float64, without random numbers.
 
-No other module of this subpackage imports torch.
+This is the only module of the subpackage that imports torch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from skuq._typing import FloatArray
 
 KERNELS = ("rbf", "matern32", "matern52")
-"""Kernels that can be given by name."""
+"""Names of kernels."""
 
 MIN_NOISE = 1e-8
-"""Smallest noise variance, as a share of the variance of y; float64 hardly resolves smaller values."""
+"""Smallest noise variance relative to the variance of y; float64 can hardly represent smaller values."""
 
 START_NOISE = 0.5
-"""Start value of the noise variance; a large value lets the search find long length scales first."""
+"""Start value of the noise variance; with a large value, the search finds long length scales first."""
 
 HISTORY = 20
-"""Number of steps that L-BFGS stores; their cost is negligible compared with the bound."""
+"""Number of steps that L-BFGS stores; the cost is small compared with the cost of the bound."""
 
 NO_COVARIANCE = (
     "`kernel` must give a finite, positive semi-definite covariance, but its covariance on the standardized "
@@ -34,12 +34,12 @@ NO_COVARIANCE = (
 )
 
 _REJECTED = 1e10
-"""Objective at points where the kernel is not valid, so that the line search rejects them."""
+"""Value of the objective if the kernel is not valid, so that the line search rejects the point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Maximum of the bound; the kernel itself stores its hyperparameters."""
+    """Maximum of the bound; the hyperparameters of the kernel are stored in the kernel."""
 
     inducing: FloatArray
     constant: float
@@ -56,7 +56,7 @@ def check_gpytorch(caller: str) -> None:
 
 @contextmanager
 def torch_threads(limit: int | None) -> Iterator[None]:
-    """Set the number of torch threads in the context, and restore it afterward; None changes nothing."""
+    """Set the number of torch threads inside the context; None changes nothing."""
     import torch
 
     before = torch.get_num_threads()
@@ -69,7 +69,7 @@ def torch_threads(limit: int | None) -> Iterator[None]:
 
 
 def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
-    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel with the given name."""
+    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel for a name."""
     import gpytorch
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
@@ -106,7 +106,7 @@ def _check_columns(kernel: Any, n_features: int) -> None:
 
 
 def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return the covariance between A and B; gpytorch centers both at the mean of A (the inducing points)."""
+    """Return the covariance of A and B; gpytorch centers both at the mean of A (the inducing points)."""
     import torch
 
     with torch.no_grad():
@@ -136,7 +136,7 @@ def maximize_bound(
     tol: float,
     report: Callable[[], None] | None,
 ) -> Optimum:
-    """Maximize the collapsed bound over inducing points and parameters; the kernel is changed in place."""
+    """Maximize the collapsed bound over inducing points and hyperparameters; this changes the kernel."""
     import torch
 
     model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)
@@ -166,7 +166,7 @@ def maximize_bound(
 
 
 def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: FloatArray, jitter: float) -> Any:
-    """Return a gpytorch GP with an inducing-point kernel, and with noise divided by each row's weight."""
+    """Return a gpytorch model with inducing points and with a noise variance divided by each row's weight."""
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator
@@ -181,7 +181,7 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
         @property
         def _inducing_inv_root(
             self,
-        ) -> Any:  # because gpytorch adds jitter only after a failure and a warning
+        ) -> Any:  # gpytorch adds jitter only after a failure
             matrix = self.base_kernel(self.inducing_points).to_dense()
             eye = torch.eye(len(matrix), dtype=matrix.dtype)
             root = torch.linalg.cholesky(matrix + jitter * matrix.diagonal().mean() * eye, upper=True)
@@ -204,11 +204,9 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 def _closure(
     model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
-    """Return the objective of L-BFGS: the negative bound per observation, with its gradient.
-
-    The density of w equal observations is the density of their mean times a factor that depends only on the
-    noise.
-    """
+    """Return the objective of L-BFGS with its gradient: the negative bound per observation."""
+    # The density of w equal observations is the density of their mean times a factor that depends only on the
+    # noise.
     import gpytorch
     import torch
     from linear_operator.utils.errors import NanError, NotPSDError

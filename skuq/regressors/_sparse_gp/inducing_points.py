@@ -15,13 +15,13 @@ from skuq._typing import FloatArray
 from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, covariance, variance
 
 _BLOCK = 2**21
-"""Largest number of covariances between inducing points and rows in memory at a time."""
+"""Largest number of covariances between inducing points and rows in memory at the same time."""
 
 
 def distinct_rows(
     X: FloatArray, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct pairs of X and y in ascending order, and the weight of each pair."""
+    """Return the distinct pairs of a row and a target in ascending order, and the weight of each pair."""
     pairs, inverse = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
     repetitions = np.bincount(inverse.ravel(), weights=weight).astype(np.float64)
     return np.ascontiguousarray(pairs[:, :-1]), np.ascontiguousarray(pairs[:, -1]), repetitions
@@ -30,7 +30,7 @@ def distinct_rows(
 def choose_inducing_points(
     X: FloatArray, weight: FloatArray, n_inducing_points: int, init: str, rng: np.random.RandomState
 ) -> tuple[FloatArray, bool]:
-    """Return the initial inducing points, and whether all distinct rows of X are among them."""
+    """Return the initial inducing points, and whether they include all distinct rows of X."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
     if len(rows) <= n_inducing_points:
         return rows, True
@@ -46,18 +46,17 @@ def choose_inducing_points(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    r"""Posterior of the process given the training rows, in the coordinates of the inducing points.
+    """Posterior of the process given the training rows, in the coordinates of the inducing points."""
 
-    With :math:`a(x) = L^{-1} k_Z(x)` the process at x has mean ``constant`` + a · slope and variance
-    :math:`k(x, x) - |a|^2 + |L_B^{-1} a|^2` (Titsias 2009, eq. 6).
-    """
+    # With a(x) = L^-1 k_Z(x), the process at x has the mean constant + a' slope and the variance k(x, x) -
+    # |a|^2 + |L_B^-1 a|^2 (Titsias 2009, eq. 6).
 
     inducing: FloatArray  # inducing points Z, shape (m, d)
-    root: FloatArray  # L, the lower Cholesky factor of their covariance
-    root_b: FloatArray  # L_B, the Cholesky factor of I + A W A' / noise with A the columns a of the rows
+    root: FloatArray  # L, the lower Cholesky factor of the covariance of Z
+    root_b: FloatArray  # L_B, the Cholesky factor of I + A W A' / noise; a(x) of row i is column i of A
     slope: FloatArray  # posterior mean of the whitened inducing values
     constant: float  # mean of the process
-    noise: float  # variance
+    noise: float  # noise variance
     bound: float  # collapsed bound on the log marginal likelihood (Titsias 2009, eq. 9)
 
     def latent(self, kernel: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -105,7 +104,7 @@ def collapsed_posterior(
 def _whitened_blocks(
     kernel: Any, Z: FloatArray, root: FloatArray, X: FloatArray
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Yield row numbers of blocks of X, the columns :math:`a = L^{-1} k_Z(x)` and the prior variances."""
+    """Yield row numbers of blocks of X, the columns a = L^-1 k_Z(x), and the prior variances."""
     step = max(1, _BLOCK // len(Z))
     for start in range(0, len(X), step):
         rows = slice(start, min(start + step, len(X)))

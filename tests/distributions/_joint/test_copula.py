@@ -1,5 +1,7 @@
 """Copulas with univariate marginals."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,6 +18,7 @@ from skuq.distributions import (
     normal_template,
     rank_template,
 )
+from skuq.distributions._joint.points import BLOCK
 from skuq.exceptions import SkuqWarning
 from tests.distributions._joint.families import ALL, CORRELATION, LOC, MARGINALS, NORMALS, POINTS, SCALE
 
@@ -48,6 +51,17 @@ def test_a_template_of_300_rows_gives_the_standard_deviation_of_sums():
         total = CopulaJoint(NORMALS, rank_template(points)).linear(W)
         errors.append(np.abs(total.std() / exact.std() - 1).mean())
     assert np.mean(errors) < 0.015
+
+
+def test_sums_of_many_rows_need_little_more_memory_than_their_members():
+    n, k = 20_000, 200
+    rng = np.random.RandomState(0)
+    dist = CopulaJoint([Normal(rng.normal(size=n), 1.0)] * 3, rank_template(rng.normal(size=(k, 3))))
+    tracemalloc.start()
+    dist.linear(W)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * k + 8 * 4 * BLOCK
 
 
 def test_equal_weights_change_nothing_and_whole_weights_repeat_points():

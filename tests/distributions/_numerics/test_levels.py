@@ -166,7 +166,7 @@ def test_slopes_of_a_level_map_are_positive_numbers(slope):
     for name in ("lower_slope", "upper_slope"):
         with pytest.raises(ValueError, match=f"`{name}` must be positive"):
             LevelMap.from_scores([0.0], [0.0], **{name: slope})
-    with pytest.raises(ValueError, match="positive finite slopes"):
+    with pytest.raises(ValueError, match="positive and finite slopes"):
         LevelMap.from_scores([0.0, 1e-310], [0.0, 5.0])
     with pytest.raises(TypeError, match="`lower_slope` must be a number"):
         LevelMap.from_scores([0.0], [0.0], [1.0])

@@ -364,7 +364,7 @@ DIST = (MEAN, STD)
         (Y, DIST, {"thresholds": 9}, ValueError, "`thresholds` must be None with score='crps'"),
         (Y, DIST, {"score": "squared_error", "levels": 9}, ValueError, "`levels` must be None with"),
         (Y, DIST, {"labels": [0, 1]}, ValueError, "`labels` must be None with"),
-        (Y, DIST, {"score": "brier"}, ValueError, "`thresholds` must be given with score='brier'"),
+        (Y, DIST, {"score": "brier"}, ValueError, "`thresholds` must be given for score='brier'"),
         (EVENTS, PROBA, {"score": "brier", "thresholds": 1.0}, ValueError, "`thresholds` must be None if"),
         (Y, DIST, {"score": "brier", "thresholds": 1, "labels": [0]}, ValueError, "`labels` must be None if"),
         (Y, DIST, {"levels": [0.5, 0.4]}, ValueError, "`levels` must be strictly increasing"),

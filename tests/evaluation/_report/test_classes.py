@@ -127,7 +127,7 @@ def test_two_columns_without_labels_are_bounds(few_rows):
         (
             [[True, False, False]],
             {"labels": [0, 1, 2], "metrics": ["ece"]},
-            "`metrics` must include a metric of bounds",
+            "`metrics` must include a metric that can evaluate `y_pred`",
         ),
     ],
 )
@@ -138,7 +138,7 @@ def test_bad_input_is_named(y_pred, options, message):
 
 def test_models_have_as_many_classes(forecast):
     y, proba = forecast
-    with pytest.raises(ValueError, match=r"`y_pred` must have shape \(800, 4\), rows and classes"):
+    with pytest.raises(ValueError, match=r"`y_pred` must have shape \(800, 4\), one row per target"):
         report_of(y, {"a": proba, "b": np.full((800, 5), 0.2)}, **QUICK)
 
 

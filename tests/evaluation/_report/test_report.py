@@ -517,7 +517,7 @@ def test_a_metric_named_twice_is_reported_once(few_rows):
 def test_the_error_of_an_empty_report_has_a_metric_to_name():
     with pytest.raises(ValueError, match="`metrics` must name at least one"):
         report_of([1.0], ([0.0], [1.0]), metrics=[])
-    with pytest.raises(ValueError, match="must include a metric of bounds or sets"):
+    with pytest.raises(ValueError, match="must include a metric that can evaluate `y_pred`"):
         report_of([1.0], [[0.0, 1.0]], metrics=["crps"])
 
 

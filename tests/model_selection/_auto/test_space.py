@@ -112,12 +112,12 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
             ValueError,
-            r"only the keys 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
+            r"only have the keys 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},
             ValueError,
-            r"must name parameters of Ridge, got \['C'\]",
+            r"must be parameters of Ridge, got \['C'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": []}}}},
@@ -127,7 +127,7 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": expon()}}}},
             TypeError,
-            "must be a list of values, or scipy's uniform, loguniform or randint",
+            "must be a list of values or scipy's uniform, loguniform or randint",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "methods": "residual"}}},
@@ -139,14 +139,14 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
             ValueError,
             "`method` must be one of",
         ),
-        ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not be named 'cv'"),
-        ({"estimators": {"pool": {"estimator": Ridge()}}}, ValueError, "must not be named 'pool'"),
+        ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'cv'"),
+        ({"estimators": {"pool": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'pool'"),
         (
             {"estimators": {1: {"estimator": Ridge()}, "1": {"estimator": Ridge()}}},
             ValueError,
-            r"must have names that differ as strings, got \[1, '1'\]",
+            r"must have names that are different as strings, got \[1, '1'\]",
         ),
-        ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not be named 'a__b'"),
+        ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'a__b'"),
         (
             {"estimators": {"a": {"estimator": Ridge()}}, "recalibrators": {"none": StandardScaler}},
             TypeError,
@@ -165,12 +165,12 @@ def test_a_wrong_space_is_named(space, error, message):
         (
             {"params": {"alpha": uniform(1, 0)}},
             ValueError,
-            "must be a distribution between two finite bounds",
+            "must be a distribution with two finite bounds",
         ),
         (
             {"params": {"alpha": randint(1, 5, loc=0.5)}},
             ValueError,
-            "must have integers as bounds",
+            "must have integer bounds",
         ),
         (
             {"methods": 5},

@@ -1,0 +1,66 @@
+"""Conformal maps of the probability levels of a forecast, for the score "pit"."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from skuq._ranks import WeightedRanks
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import LevelMap
+
+_MOST_KNOTS = 500
+"""Largest number of knots per half; more rows than knots raise the coverage by less than 1 / 500."""
+
+_DISTINCT = 1e-9
+"""Scores with a smaller relative distance share a knot, so that slopes are finite."""
+
+_ROUNDING = 1e-12
+"""Bound on the rounding error of a level, which could select a neighbor of an atom."""
+
+
+def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: bool) -> LevelMap:
+    r"""Return the map R such that the central intervals of R(F) have at least their nominal coverage.
+
+    The scores are :math:`-\Phi^{-1}(F(y))` for the lower bound and :math:`\Phi^{-1}(F(y-))` for the upper
+    bound, or the maximum of both if ``symmetric``. A level p requires the smallest score with a cumulative
+    weight of at least :math:`p (W + 1)`. R is interpolated between its knots. Each knot therefore has the
+    level at which its score is first required, so that no interpolated bound is too narrow.
+    """
+    upper, upper_levels = _half(above, symmetric)
+    lower, lower_levels = _half(below, symmetric)
+    # with atoms or few rows, the halves may overlap around the median
+    outside = -lower[::-1] < upper[0] if upper.size else np.ones(lower.size, dtype=bool)
+    return LevelMap.from_scores(
+        np.concatenate([-lower[::-1][outside], upper]),
+        np.concatenate([-lower_levels[::-1][outside], upper_levels]),
+    )
+
+
+def outward(score: FloatArray) -> FloatArray:
+    """Return normal scores of levels, increased by their rounding errors."""
+    size = np.where(np.isfinite(score), np.abs(score), 0.0)
+    return np.asarray(score + _ROUNDING * np.maximum(size, 1.0))
+
+
+def _half(ranks: WeightedRanks, symmetric: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the normal scores of the forecast's levels above the median, and of their nominal levels."""
+    share = np.append(0.0, ranks.cumulative[:-1]) / (ranks.total + 1)
+    level = (1 + share) / 2 if symmetric else share
+    used = (level > 0.5) & np.isfinite(ranks.values)
+    if symmetric:
+        used &= ranks.values > 0
+    scores, level = ranks.values[used], level[used]
+    if not scores.size:
+        return scores, level
+    first, last = _merged(scores)
+    return outward(scores[last]), ndtri(level[first])
+
+
+def _merged(scores: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the first and the last score of each knot; a knot has its last score and its first level."""
+    gap = np.diff(scores) > _DISTINCT * np.maximum(np.abs(scores[1:]), 1)
+    number = np.append(0, np.cumsum(gap))
+    number = number * _MOST_KNOTS // max(_MOST_KNOTS, int(number[-1]) + 1)
+    first = np.flatnonzero(np.append(True, np.diff(number) > 0))
+    return first, np.append(first[1:], scores.size) - 1
