@@ -196,7 +196,7 @@ def test_results_are_reproducible():
         ({"cv": KFold(3)}, {}, ValueError, "must give one split"),
         ({"cv": ShuffleSplit(1), "calibration_size": 5}, {}, ValueError, "`calibration_size` must be 0.25"),
         ({"method": "cv+", "calibration_size": 5}, {}, ValueError, "`calibration_size` must be 0.25"),
-        ({}, {"groups": np.zeros(60)}, ValueError, "without `cv` the held-out rows"),
+        ({}, {"groups": np.zeros(60)}, ValueError, "without regard to groups"),
         ({"estimator": [LINEAR]}, {}, ValueError, "a list of 3"),
         ({"estimator": FrozenEstimator(JOINT), "method": "cv+"}, {}, ValueError, "must not be frozen"),
     ],
