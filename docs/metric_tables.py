@@ -35,6 +35,7 @@ FAMILIES = (
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Classes", "classes", ("_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
+    ("Several targets", "several-targets", ("energy", "variogram", "moments")),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")

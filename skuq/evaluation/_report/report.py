@@ -304,7 +304,9 @@ def _chosen(
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
     if metrics is None:
-        fitting = [spec for spec in all_specs().values() if spec.of_classes == of_classes]
+        fitting = [
+            spec for spec in all_specs().values() if spec.of_classes == of_classes and not spec.of_targets
+        ]
         usual = [spec for spec in fitting if spec.ready_made and not spec.needs_X]
         chosen = [spec for spec in fitting if spec in usual or spec.abbreviation in settings]
     else:
@@ -312,6 +314,11 @@ def _chosen(
     if not chosen:
         raise ValueError("`metrics` must name at least one metric, got none.")
     for spec in chosen:
+        if spec.of_targets:
+            raise ValueError(
+                f"`metrics` must be metrics of one target, got {spec.abbreviation!r}. Use `joint_report` for "
+                "joint distributions of several targets."
+            )
         if spec.of_classes != of_classes:
             kind = "classes" if of_classes else "distributions or intervals"
             raise ValueError(
