@@ -169,7 +169,9 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         array = array[:, 0]
     if array.ndim == 2:
         raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. skuq handles one target at a time."
+            f"`{name}` must have one column, got {array.shape[1]}. This function handles "
+            "one target at a time. For several targets, use "
+            "`skuq.regressors.MultiOutputUncertaintyRegressor`."
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
@@ -274,7 +276,7 @@ def check_coverage(coverage: ArrayLike, name: str = "coverage") -> FloatArray:
     return check_open_unit(coverage, name)
 
 
-def check_single_coverage(coverage: float, name: str = "coverage") -> float:
+def check_single_coverage(coverage: ArrayLike, name: str = "coverage") -> float:
     array = check_open_unit(coverage, name)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number, got an array of shape {array.shape}.")

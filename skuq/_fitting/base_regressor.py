@@ -18,7 +18,7 @@ from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_
 from skuq._fitting.support import Support, read_support
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
@@ -114,6 +114,14 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             "fitted to all rows predicts new rows",
         )
         return dist
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        """Fit, and return tested rows and their distributions by models that are not trained on them.
+
+        Unlike `_fit_transform`, a subclass may leave rows out or test a row several times, such as with
+        time-ordered folds.
+        """
+        return np.arange(len(data)), self._fit_transform(data, progress)
 
     def _routes_weight(self) -> bool:
         """Return whether the wrapped estimator gets the weights; False if rows are drawn with the weights."""
@@ -228,6 +236,17 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if support is not None:
             support.check(data.y, self.support)
         return data
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit_tested(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> tuple[IntArray, Distribution]:
+        """Fit on all rows, and return the rows that folds test, and their out-of-sample distributions."""
+        data = self._read_supported(X, y, sample_weight, fit_params, "fit_transform")
+        progress = Progress(self, self._n_tasks())
+        rows, dist = self._fit_and_test(data, progress)
+        progress.close()
+        return rows, self._on_support(dist)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
@@ -370,6 +389,11 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if hasattr(self, "estimator"):
             return router_for(self, estimator=self.estimator)
         return super().get_metadata_routing()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit has ended; a fit that fails has set only the attributes of the columns."""
+        fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
+        return bool(fitted - {"n_features_in_", "feature_names_in_"})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

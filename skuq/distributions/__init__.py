@@ -3,11 +3,18 @@
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
-from skuq.distributions._concatenated import Concatenated, concat
+from skuq.distributions._concat import concat
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._hurdle import Hurdle
+from skuq.distributions._joint.base import JointDistribution
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
+from skuq.distributions._joint.copula import CopulaJoint
+from skuq.distributions._joint.empirical import EmpiricalJoint
+from skuq.distributions._joint.normal import NormalJoint
+from skuq.distributions._joint.template import normal_template, rank_template
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
@@ -24,13 +31,18 @@ from skuq.distributions._truncated import Truncated
 __all__ = [
     "BetaRecalibrated",
     "Concatenated",
+    "ConcatenatedJoint",
     "ConformalPredictive",
+    "CopulaJoint",
     "Distribution",
     "Empirical",
+    "EmpiricalJoint",
     "Hurdle",
+    "JointDistribution",
     "LevelMap",
     "Mixture",
     "Normal",
+    "NormalJoint",
     "NormalMixture",
     "Quantiles",
     "Recalibrated",
@@ -43,4 +55,6 @@ __all__ = [
     "affine",
     "as_distribution",
     "concat",
+    "normal_template",
+    "rank_template",
 ]

@@ -31,7 +31,7 @@ from skuq.distributions._numerics.cdf_quadrature import (
     value_moments,
 )
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
-from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
 from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
@@ -155,11 +155,7 @@ class Distribution(RowContainer["Distribution"]):
         finite = self._finite_part()
         if finite is not self:
             return finite._sample(m, rng)
-        n = len(self)
-        out = np.empty((m, n))
-        for row in out:
-            row[:] = self._ppf(rng.uniform(size=n))
-        return out.T
+        return inverse_samples(self, m, rng)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
         """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,31 +12,12 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
-def concat(parts: Sequence[Distribution]) -> Distribution:
-    """Stack the rows of several distributions into one.
-
-    Parameters
-    ----------
-    parts : sequence of Distribution
-        At least one distribution; families may differ.
-
-    Returns
-    -------
-    dist : Distribution
-        A distribution of the common family if the parts have the same family and can be merged, otherwise
-        `Concatenated`.
-
-    Examples
-    --------
-    >>> from skuq.distributions import Normal, StudentT, concat
-    >>> concat([Normal(0.0, 1.0), Normal([1.0, 2.0], 1.0)])
-    Normal(n=3)
-    >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
-    Concatenated(n=2)
-    """
+def stack_rows(parts: Sequence[Distribution]) -> Distribution:
+    """Return the rows of several distributions, in one family if they can be merged."""
     parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]
@@ -84,7 +65,7 @@ class Concatenated(Distribution):
 
     def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
         parts, order = _flatten(read_parts(parts, "parts"), np.asarray(order))
-        owner, local = _locate(parts, order)
+        owner, local = locate(parts, order)
         rows, used = [], []
         for index, part in enumerate(parts):
             mine = np.flatnonzero(owner == index)
@@ -98,7 +79,7 @@ class Concatenated(Distribution):
     @cached_property
     def _part_rows(self) -> list[IntArray]:
         """Row numbers of this distribution for each part, in ascending order."""
-        owner = _locate(self.parts, self.order)[0]
+        owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
     def _rows(self) -> int:
@@ -224,12 +205,14 @@ class Concatenated(Distribution):
 
 
 def read_parts(parts: Any, name: str) -> list[Distribution]:
+    check_univariate(parts, name)
     if isinstance(parts, Distribution) or not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0:
         raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
     listed = list(parts)
     if not listed:
         raise ValueError(f"`{name}` must hold at least one distribution, got none.")
     for part in listed:
+        check_univariate(part, name)
         if not isinstance(part, Distribution):
             raise TypeError(f"`{name}` must hold distributions, got {type(part).__name__}.")
     return listed
@@ -245,7 +228,7 @@ def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distr
     return flat, rows[order]
 
 
-def _locate(parts: Sequence[Distribution], order: IntArray) -> tuple[IntArray, IntArray]:
+def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]:
     total = sum(len(part) for part in parts)
     if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
         raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")

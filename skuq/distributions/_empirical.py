@@ -67,6 +67,14 @@ class Empirical(Distribution):
             )
         self._set(members=values, weights=share)
 
+    @classmethod
+    def _from_owned(cls, members: FloatArray, weights: FloatArray | None) -> Empirical:
+        """Return the distribution of new arrays, whose members are sorted in place without a copy."""
+        if weights is not None:
+            return cls(members, weights)
+        members.sort(axis=1)
+        return object.__new__(cls)._set(members=members, weights=None)
+
     def _rows(self) -> int:
         return len(self.members)
 

@@ -13,7 +13,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_probabilities
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._normal import Normal
 
@@ -86,7 +86,7 @@ class Hurdle(Distribution):
     @classmethod
     def _merge(cls, parts: Sequence[Hurdle]) -> Hurdle:
         p, at = (np.concatenate([getattr(part, name) for part in parts]) for name in ("p", "at"))
-        return cls(p, concat([part.dist for part in parts]), at)
+        return cls(p, stack_rows([part.dist for part in parts]), at)
 
     def mean(self) -> FloatArray:
         return self.at + (1 - self.p) * (self.dist.mean() - self.at)

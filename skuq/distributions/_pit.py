@@ -62,6 +62,12 @@ def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomSt
     return scores
 
 
+def middle_scores(dist: Distribution, y: FloatArray) -> FloatArray:
+    """Return the normal scores of the middle between F(y-) and F(y), shape (n,)."""
+    lower, upper = pit_scores(dist, y)
+    return np.where(lower < upper, _scores_between(lower, upper, np.full(lower.shape, 0.5)), upper)
+
+
 def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
     share = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
     return _scores_between(lower[:, np.newaxis], upper[:, np.newaxis], share)

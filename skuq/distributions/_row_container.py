@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,11 +16,14 @@ Selected = TypeVar("Selected")
 
 
 class RowContainer(ABC, Generic[Selected]):
-    """Container of n rows that can be selected, converted to two columns, and pickled."""
+    """Container of n rows that can be selected, converted to columns, and pickled."""
 
-    __array_ufunc__ = None  # np.exp(dist) must raise an error instead of transforming the two columns.
+    __array_ufunc__ = None  # np.exp(dist) must raise an error instead of transforming the columns.
     ndim = 2
     dtype = np.dtype(np.float64)
+    _several_targets: ClassVar[bool] = False
+    _COLUMNS: ClassVar[str] = "means and standard deviations"
+    _SELECTION: ClassVar[str] = "Select rows with dist[rows]"
 
     @abstractmethod
     def _rows(self) -> int:
@@ -32,11 +35,11 @@ class RowContainer(ABC, Generic[Selected]):
 
     @abstractmethod
     def mean(self) -> FloatArray:
-        """Return the first column."""
+        """Return the means."""
 
     @abstractmethod
     def std(self) -> FloatArray:
-        """Return the second column."""
+        """Return the standard deviations."""
 
     def var(self) -> FloatArray:
         """Return the variance of each row, shape (n,), in squared units of y.
@@ -54,16 +57,19 @@ class RowContainer(ABC, Generic[Selected]):
         """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
         return (len(self), 2)
 
+    def _to_columns(self) -> FloatArray:
+        return np.column_stack([self.mean(), self.std()])
+
     def __len__(self) -> int:
         return self._rows()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                "`copy` must be None or True, because the array of means and standard deviations is always "
-                "new, got False. Use copy=None."
+                f"`copy` must be None or True, because the array of {self._COLUMNS} is always new, got "
+                "False. Use copy=None."
             )
-        return np.column_stack([self.mean(), self.std()]).astype(dtype or np.float64, copy=False)
+        return self._to_columns().astype(dtype or np.float64, copy=False)
 
     def __getitem__(self, key: Any) -> Selected:
         if isinstance(key, tuple):
@@ -72,8 +78,7 @@ class RowContainer(ABC, Generic[Selected]):
                 for part in key[1:]
             ):
                 raise IndexError(
-                    f"a {type(self).__name__} has no columns, got the index {key!r}. Select rows with "
-                    "dist[rows]."
+                    f"a {type(self).__name__} has no columns, got the index {key!r}. {self._SELECTION}."
                 )
             key = key[0] if key else Ellipsis
         rows = np.atleast_1d(np.arange(len(self))[key])
@@ -100,3 +105,14 @@ class RowContainer(ABC, Generic[Selected]):
         if values.ndim == 0:
             return np.broadcast_to(values, (len(self),))
         return check_rows(values, "y", len(self))
+
+
+def check_univariate(value: Any, name: str) -> None:
+    """Raise if the value is a joint distribution of several targets."""
+    if isinstance(value, RowContainer) and value._several_targets:
+        raise TypeError(
+            f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "
+            f"{value.shape[1]} targets. Select one target with `.marginal(...)`, or a weighted sum of the "
+            "targets with `.linear(w)`. Scores of the joint distribution are `energy_score_loss` and "
+            "`variogram_score_loss`."
+        )

@@ -15,7 +15,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete.atoms import log_difference, log_masses
 from skuq.distributions._discrete.step_sums import TAIL, Term, step_moments, sum_steps, with_atoms
 from skuq.distributions._members import root_mean_square
@@ -23,6 +23,7 @@ from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM, step_terms, value_crps, value_moments
 from skuq.distributions._numerics.level_quadrature import level_moments
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._truncated import Truncated
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
@@ -129,6 +130,7 @@ class Supported(Distribution):
         upper: ArrayLike = np.inf,
         integer: bool = False,
     ) -> None:
+        check_univariate(base, "base")
         if not isinstance(base, Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         low, high, whole = check_support(lower, upper, len(base), integer)
@@ -144,7 +146,7 @@ class Supported(Distribution):
     def _merge(cls, parts: Sequence[Supported]) -> Supported | None:
         if len({(part.has_density, part.integer) for part in parts}) > 1:
             return None
-        base = concat([part.base for part in parts])
+        base = stack_rows([part.base for part in parts])
         lower, upper = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")
         )

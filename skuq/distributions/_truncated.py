@@ -11,7 +11,7 @@ import numpy as np
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete.atoms import log_difference
 from skuq.distributions._numerics.level_quadrature import level_moments
 
@@ -88,7 +88,7 @@ class Truncated(Distribution):
     def _merge(cls, parts: Sequence[Truncated]) -> Truncated | None:
         if len({part.has_density for part in parts}) > 1:
             return None
-        base = concat([part.base for part in parts])
+        base = stack_rows([part.base for part in parts])
         lower, upper = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")
         )

@@ -76,7 +76,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs.
+        and at most 200 epochs. With `keep_best`, the training ends earlier at twice its best epoch,
+        but not before epoch 40.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -23,7 +23,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq._versioned import versioned
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, JointDistribution, Normal, as_distribution
 
 _EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
 _NOT_METADATA = {"dist": UNUSED}
@@ -31,7 +31,8 @@ _NOT_METADATA = {"dist": UNUSED}
 
 def check_dist(dist: Any) -> Distribution:
     """Return the input as a Distribution; an array must have the two columns loc and scale."""
-    checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
+    is_dist = isinstance(dist, Distribution | JointDistribution)
+    checked = as_distribution(dist, "dist") if is_dist else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
     return checked

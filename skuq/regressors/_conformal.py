@@ -143,9 +143,9 @@ class ConformalRegressor(BaseConformalRegressor):
     "normalized", the scale is the predicted standard deviation; for the other methods, it is 1. The interval
     is [l - s q, u + s q], where q is the :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration
     scores. With ``symmetric=False``, the two differences in the formula are ranked separately, each at the
-    level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway between them. For
-    "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between the
-    ranks k and k + 1, so that the interval may be larger by one rank.
+    level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway between them.
+    For "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between
+    the ranks k and k + 1, so that the interval may be larger by one rank.
 
     If rows are exchangeable, a new value is covered with a probability of at least c, for any n. Without
     ties, the probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This

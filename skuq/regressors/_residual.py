@@ -261,17 +261,21 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        out_of_fold = self._learn(data, progress)
-        if out_of_fold is None:
+        rows, out_of_fold = self._learn(data, progress)
+        if not is_partition([rows], len(data)):
             raise ValueError(
                 "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
                 "such as KFold or GroupKFold. For time-ordered or repeated splits use RecalibratedRegressor, "
                 "which accepts any splitter."
             )
-        return self._out_of_fold_dist(out_of_fold)
+        return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
 
-    def _learn(self, data: TrainingData, progress: Progress) -> OutOfFold | None:
-        """Fit all models; return the out-of-fold predictions in row order, or None without a partition."""
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        rows, out_of_fold = self._learn(data, progress)
+        return rows, self._out_of_fold_dist(out_of_fold)
+
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
+        """Fit all models; return the tested rows and their out-of-fold predictions."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
@@ -312,10 +316,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shares = self._fit_conditional_shape(
             pairs, loc, scale, shape_folds, shape_seed, clusters=labels[rows]
         )
-        if not partition:
-            return None
-        order = np.argsort(rows, kind="stable")
-        return OutOfFold(loc[order], scale[order], None if shares is None else shares[order])
+        return rows, OutOfFold(loc, scale, shares)
 
     # ------------------------------------------------------------------------------ location
 

@@ -14,7 +14,7 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
@@ -238,13 +238,23 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
             return super()._fit_transform(data, progress)
+        dist: Distribution = self._fit_by("fit_transform", data, progress)
+        return dist
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
+            return super()._fit_and_test(data, progress)
+        tested: tuple[IntArray, Distribution] = self._fit_by("_fit_tested", data, progress)
+        return tested
+
+    def _fit_by(self, method: str, data: TrainingData, progress: Progress) -> Any:
         estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
-            dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
+            result = getattr(estimator, method)(data.X, data.target, **params)
         self.estimator_ = estimator
         if self.support is None and looks_like_counts(data.y):
-            warn_of_negative_counts(dist)
-        return dist
+            warn_of_negative_counts(result[1] if isinstance(result, tuple) else result)
+        return result
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the guarantee of the method if the method has one.

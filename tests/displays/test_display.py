@@ -18,7 +18,11 @@ from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
 
 EVERY = [getattr(displays, name) for name in displays.__all__]
-OF_TARGETS = [display for display in EVERY if issubclass(display, Display) and not display._of_classes]
+OF_TARGETS = [
+    display
+    for display in EVERY
+    if issubclass(display, Display) and not (display._of_classes or display._of_joints)
+]
 
 
 def has_required_option(display):

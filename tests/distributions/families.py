@@ -23,6 +23,7 @@ from skuq.distributions import (
     affine,
     concat,
 )
+from skuq.distributions._joint.conditional import ConditionalMarginal
 
 N = 7
 RNG = np.random.default_rng(20261120)
@@ -66,6 +67,9 @@ BOUNDS = (
 )
 
 SMOOTH = {
+    "conditional of a normal copula": ConditionalMarginal(
+        StudentT(LOC, SCALE, df=5), np.linspace(-1.0, 1.0, N), np.full(N, 0.6)
+    ),
     "Normal": NORMAL,
     "StudentT": STUDENT,
     "StudentT, one df a row": STUDENT_ROWS,

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegionRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
@@ -19,6 +20,7 @@ from skuq.regressors import (
     HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
+    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -81,6 +83,8 @@ CASES = [
         ),
         OUT_OF_SAMPLE,
     ),
+    (MultiOutputUncertaintyRegressor(BayesianRidge(), random_state=0), {}),
+    (ConformalRegionRegressor(BayesianRidge(), random_state=0), HELD_OUT),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
@@ -120,6 +124,14 @@ SETTINGS = [
     ),
     (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HELD_OUT),
     (CrossConformalRegressor(LinearRegression(), "jackknife+ab", random_state=0), {}),
+    (
+        MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0),
+        {},
+    ),
+    (
+        ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0),
+        {},
+    ),
     (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HELD_OUT),
     (
