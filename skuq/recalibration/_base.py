@@ -31,14 +31,15 @@ _NOT_METADATA = {"dist": UNUSED}
 
 def check_dist(dist: Any) -> Distribution:
     """Return the input as a Distribution; an array must have the two columns loc and scale."""
-    is_dist = isinstance(dist, Distribution | JointDistribution)
-    checked = as_distribution(dist, "dist") if is_dist else _from_columns(dist)
+    checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
     return checked
 
 
 def _from_columns(dist: Any) -> Normal:
+    if isinstance(dist, JointDistribution):
+        as_distribution(dist, "dist")  # raises an error that names the methods of joint distributions
     if isinstance(dist, tuple):
         raise TypeError(f"{_EXPECTED}, got a tuple. Pass `skuq.distributions.Normal(loc, scale)`.")
     if hasattr(dist, "ppf"):
