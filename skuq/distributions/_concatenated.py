@@ -47,7 +47,7 @@ def concat(parts: Any) -> Any:
     if isinstance(parts, list | tuple):
         for part in parts:
             if isinstance(part, RowContainer) and part._several_targets:
-                return part._stack(parts)
+                return type(part)._stack(parts)
     return stack_rows(parts)
 
 
