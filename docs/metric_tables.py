@@ -14,6 +14,7 @@ FAMILIES = (
         "proper-scores",
         ("_proper", "_quantile_scores", "_weighted_scores", "_skill"),
     ),
+    ("Parts of the CRPS", "score-decomposition", ("crps_parts",)),
     (
         "Average calibration",
         "average-calibration",

@@ -17,6 +17,7 @@ from skuq.displays._quantile_reliability import QuantileReliabilityDisplay
 from skuq.displays._relative_economic_value import RelativeEconomicValueDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
+from skuq.displays._rootogram import RootogramDisplay
 from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
@@ -40,6 +41,7 @@ __all__ = [
     "RelativeEconomicValueDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",
+    "RootogramDisplay",
     "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",

@@ -7,6 +7,7 @@ from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._hurdle import Hurdle
 from skuq.distributions._joint.base import JointDistribution
 from skuq.distributions._joint.concatenated import ConcatenatedJoint
 from skuq.distributions._joint.copula import CopulaJoint
@@ -24,6 +25,7 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._supported import Supported
 from skuq.distributions._transformed import Transformed
+from skuq.distributions._truncated import Truncated
 
 __all__ = [
     "BetaRecalibrated",
@@ -34,6 +36,7 @@ __all__ = [
     "Distribution",
     "Empirical",
     "EmpiricalJoint",
+    "Hurdle",
     "JointDistribution",
     "LevelMap",
     "Mixture",
@@ -47,6 +50,7 @@ __all__ = [
     "StudentT",
     "Supported",
     "Transformed",
+    "Truncated",
     "affine",
     "as_distribution",
     "concat",

@@ -143,6 +143,10 @@ class Affine(Distribution):
     def has_density(self) -> bool:
         return self.base.has_density
 
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
+
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self.base._logpdf(self._back(y)) - np.log(np.abs(self.factor))
 

@@ -182,15 +182,24 @@ class Concatenated(Distribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._logpdf(rows), y)
 
+    @property
+    def has_mass(self) -> bool:
+        return all(part.has_mass for part in self.parts)
+
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part.logpmf(rows), y)
+
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._crps(rows), y)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         return self._dispatch(lambda part, rows: part._weighted_crps(rows, weight), y)
 
-    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
+    def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
         pairs = zip(self.parts, self._part_rows, strict=True)
-        return Concatenated([part._clip(lower[rows], upper[rows]) for part, rows in pairs], self.order)
+        return Concatenated(
+            [part._clip(lower[rows], upper[rows], integer) for part, rows in pairs], self.order
+        )
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._mean_distance(rows), y)

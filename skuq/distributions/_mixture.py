@@ -254,6 +254,14 @@ class Mixture(Distribution):
         terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
+    @property
+    def has_mass(self) -> bool:
+        return all(part.has_mass for part in self.components)
+
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        terms = np.stack([part.logpmf(y) for part in self.components], axis=1)
+        return np.asarray(logsumexp(terms, axis=1, b=self._w()))
+
     def _finite_part(self) -> Distribution:
         return self if self._finite is None else self._finite
 

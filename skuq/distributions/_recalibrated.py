@@ -147,6 +147,10 @@ class Recalibrated(Distribution):
     def has_density(self) -> bool:
         return self.base.has_density
 
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
+
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self.base._normal_score(y)
         score = np.where(np.isinf(score), np.sign(score) * _SCORE_LIMIT, score)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import as_float_array, check_no_nan, check_rows
 
 Selected = TypeVar("Selected")
 
@@ -41,6 +42,17 @@ class RowContainer(ABC, Generic[Selected]):
     @abstractmethod
     def std(self) -> FloatArray:
         """Return the standard deviations."""
+
+    def var(self) -> FloatArray:
+        """Return the variance of each row, shape (n,), in squared units of y.
+
+        Returns
+        -------
+        var : ndarray of shape (n,)
+            The square of `std`; infinite if the square overflows.
+        """
+        with np.errstate(over="ignore"):
+            return np.square(self.std())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,6 +101,12 @@ class RowContainer(ABC, Generic[Selected]):
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
         return self
+
+    def _check_y(self, y: ArrayLike) -> FloatArray:
+        values = check_no_nan(as_float_array(y, "y"), "y")
+        if values.ndim == 0:
+            return np.broadcast_to(values, (len(self),))
+        return check_rows(values, "y", len(self))
 
 
 def check_univariate(value: Any, name: str) -> None:

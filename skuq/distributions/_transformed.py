@@ -217,6 +217,10 @@ class Transformed(Distribution):
     def has_density(self) -> bool:
         return self.base.has_density
 
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
+
     def _logpdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
         with np.errstate(all="ignore"):

@@ -14,6 +14,11 @@ from skuq.metrics._average_calibration import (
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
 from skuq.metrics._conditional_coverage import conditional_coverage_error
+from skuq.metrics._decomposition.crps_parts import (
+    crps_discrimination_score,
+    crps_miscalibration_error,
+    crps_uncertainty,
+)
 from skuq.metrics._expected_calibration import class_reliability_table, expected_calibration_error
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
@@ -80,8 +85,11 @@ __all__ = [
     "conditional_coverage_error",
     "conditional_set_coverage",
     "coverage_width_loss",
+    "crps_discrimination_score",
     "crps_loss",
+    "crps_miscalibration_error",
     "crps_skill_score",
+    "crps_uncertainty",
     "dawid_sebastiani_loss",
     "energy_score_loss",
     "expected_calibration_error",

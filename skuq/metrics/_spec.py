@@ -146,6 +146,9 @@ class MetricSpec:
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
+    crps_part : {"miscalibration", "discrimination", "uncertainty"} or None
+        Part of the CRPS that is the metric. Reports compute all parts together, and omit their intervals,
+        because rows that are repeated in a resample increase the parts.
     """
 
     abbreviation: str
@@ -166,6 +169,7 @@ class MetricSpec:
     fast: FastPath = FastPath()
     merging: Merging | None = None
     optimum_of_sets: str | None = None
+    crps_part: str | None = None
 
     @property
     def compute(self) -> MetricFunction:
@@ -245,6 +249,9 @@ ORDER = (
     "set_size",
     "set_coverage_error",
     "crps",
+    "crps_miscalibration",
+    "crps_discrimination",
+    "crps_uncertainty",
     "nll",
     "qce",
     "pinball",

@@ -84,6 +84,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     GPNormalRecalibrator : A factor that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
+    SupportMap : Restriction to the possible values of the target.
 
     Examples
     --------

@@ -18,6 +18,7 @@ SPECS = all_specs()
 WARNING = {
     "agce",
     "cals",
+    "crps_miscalibration",
     "cwc",
     "ece",
     "ecpe",

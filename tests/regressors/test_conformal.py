@@ -342,7 +342,7 @@ def test_a_permutation_of_the_rows_changes_nothing(finished):
     [
         ({"method": "magic"}, ValueError, "`method` must be one of 'split'"),
         ({"method": None}, ValueError, "`method` must be one of"),
-        ({"method": "cv+"}, ValueError, "`method` must be one of 'split', 'normalized', 'cqr', got"),
+        ({"method": "cv+"}, ValueError, "`method` must be one of 'split', 'normalized', 'cqr', 'pit', got"),
         ({"symmetric": "yes"}, ValueError, "`symmetric` must be one of True, False"),
         ({"symmetric": 1}, ValueError, "`symmetric` must be one of"),
         ({"cv": "kfold"}, TypeError, "`cv` must be"),

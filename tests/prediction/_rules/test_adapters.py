@@ -73,6 +73,9 @@ class TestNGBoost:
         dist = predict_dist(model, X)
         np.testing.assert_allclose(dist.mean(), model.predict(X))
         assert not dist.has_density
+        assert dist.has_mass
+        own = model.pred_dist(X).dist
+        np.testing.assert_allclose(dist.logpmf(np.round(y / 4)), own.logpmf(np.round(y / 4)))
 
     def test_in_a_pipeline_in_a_search(self, data):
         ngboost = pytest.importorskip("ngboost")
