@@ -3,8 +3,7 @@
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
-from skuq.distributions._concat import concat
-from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical

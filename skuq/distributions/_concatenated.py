@@ -5,15 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._row_container import check_univariate
+from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
+
+Container = TypeVar("Container", bound=RowContainer[Any])
+
+
+@overload
+def concat(parts: Sequence[Distribution]) -> Distribution: ...
+@overload
+def concat(parts: Sequence[Container]) -> Container: ...
+def concat(parts: Any) -> Any:
+    """Stack the rows of several distributions into one.
+
+    Parameters
+    ----------
+    parts : sequence of Distribution, or sequence of JointDistribution
+        At least one distribution; families may differ. Joint distributions must have the same targets.
+
+    Returns
+    -------
+    dist : Distribution or JointDistribution
+        A distribution of the common family if the parts have the same family and can be merged, otherwise
+        `Concatenated` or `ConcatenatedJoint`.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Normal, StudentT, concat
+    >>> concat([Normal(0.0, 1.0), Normal([1.0, 2.0], 1.0)])
+    Normal(n=3)
+    >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
+    Concatenated(n=2)
+    """
+    if isinstance(parts, list | tuple):
+        for part in parts:
+            if isinstance(part, RowContainer) and part._several_targets:
+                return type(part)._stack(parts)
+    return stack_rows(parts)
 
 
 def stack_rows(parts: Sequence[Distribution]) -> Distribution:

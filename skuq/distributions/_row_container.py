@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ class RowContainer(ABC, Generic[Selected]):
     ndim = 2
     dtype = np.dtype(np.float64)
     _several_targets: ClassVar[bool] = False
+    _stack: ClassVar[Callable[[Sequence[Any]], Any]]  # `stack_joints` for joint distributions
     _COLUMNS: ClassVar[str] = "means and standard deviations"
     _SELECTION: ClassVar[str] = "Select rows with dist[rows]"
 

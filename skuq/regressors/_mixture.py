@@ -339,7 +339,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         order = row_order(rows, len(data))  # raises unless each row is in one test fold
         masks = fold_masks([test for _, test in folds], at_least=2)
         pool, fold_weights = self._learn(folds, member_seeds, data, progress)
-        parts = []
+        parts: list[Distribution] = []
         for inside, weights in zip(masks, fold_weights, strict=True):
             dist = pool.forecast(weights, inside)
             recalibrator = self._fit_recalibrator(pool.forecast(weights, ~inside), data, rows[~inside])

@@ -176,3 +176,6 @@ def _check_parts(parts: Sequence[Any]) -> None:
             )
         if part.names != parts[0].names:
             raise ValueError(f"`parts` must have the same names, got {parts[0].names} and {part.names}.")
+
+
+JointDistribution._stack = staticmethod(stack_joints)
