@@ -58,7 +58,7 @@ def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
         )
     unknown = [name for name in names if name not in X.columns]
     if unknown:
-        raise ValueError(f"`basis` must name columns of X, {list(X.columns)}, got {unknown[0]!r}.")
+        raise ValueError(f"`basis` must name columns of X, got {unknown[0]!r}. X has {list(X.columns)}.")
     return X[names]
 
 
@@ -172,8 +172,8 @@ def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
     if unbounded.any():
         warn_user(
             f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, the first "
-            f"at row {int(np.argmax(unbounded))}: {consequence}. These rows have a label without calibration "
-            "rows, or extreme values, or the coverage needs more rows. Use fewer functions or more "
-            "calibration rows.",
+            f"at row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
+            "calibration rows, extreme values, and a coverage that needs more rows. Use fewer functions or "
+            "more calibration rows.",
             SmallSampleWarning,
         )

@@ -231,7 +231,9 @@ def test_another_number_of_functions_when_predicting():
 
 def test_unknown_column():
     X, y = world(400)
-    with pytest.raises(ValueError, match=r"`basis` must name columns of X, \['a', 'b', 'c'\], got 'd'"):
+    with pytest.raises(
+        ValueError, match=r"`basis` must name columns of X, got 'd'\. X has \['a', 'b', 'c'\]"
+    ):
         conformal(["a", "d"]).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
 
 
