@@ -2,9 +2,10 @@
 Which intervals for a random forest?
 ====================================
 
-This example compares five ways to compute intervals from the same random forest: the spread of its trees,
-this spread with a noise term, its out-of-bag rows, a model of the errors, and conformal prediction. The
-target is the strength of concrete, and the test rows are not used for fitting or calibration.
+This example compares five ways to compute intervals from the same random forest: the spread of the trees,
+this spread with a noise term, the out-of-bag errors (each row is predicted by the trees that were not trained
+on it), a model of the errors, and conformal prediction. The target is the strength of concrete, and the test
+rows are not used for fitting or calibration.
 """
 
 import matplotlib.pyplot as plt
