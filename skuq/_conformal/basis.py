@@ -53,8 +53,9 @@ def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
 def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
         raise TypeError(
-            f"`basis` {names!r} names columns, so X must be a DataFrame, got {type(X).__name__}. In a "
-            "Pipeline call `set_output(transform='pandas')` to keep the names, or pass a callable X -> array."
+            f"`X` must be a DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. In a "
+            "Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
+            "array."
         )
     unknown = [name for name in names if name not in X.columns]
     if unknown:
@@ -154,8 +155,7 @@ class BasisRows:
         """Return the constant, the numbers and the indicators of labels, shape (n, D)."""
         if functions.shape[1] != self._n_functions:
             raise ValueError(
-                f"`basis` must give as many columns as in `fit`, {self._n_functions}, got "
-                f"{functions.shape[1]}."
+                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got (n, {functions.shape[1]})."
             )
         parts = [np.ones((len(functions), 1))]
         for column in functions:

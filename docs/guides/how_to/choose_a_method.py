@@ -202,8 +202,9 @@ table.T.round(2)
 # Several targets
 # ---------------
 #
-# :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target, and the dependence between
-# their errors. :doc:`/how-to/several_targets` shows sums, events and regions.
+# :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per
+# target, and estimates the dependence between their errors.
+# :doc:`/how-to/several_targets` shows sums, events and regions.
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
@@ -229,8 +230,8 @@ confidence_interval = dist.epistemic().interval(0.9)
 
 # %%
 # Most observations lie outside the confidence interval, because it is an interval for
-# the mean. It shrinks with more rows. The prediction interval includes the noise and
-# does not shrink to zero.
+# the mean. With more rows, the confidence interval shrinks. The prediction interval
+# includes the noise and does not shrink to zero.
 
 import matplotlib.pyplot as plt
 
