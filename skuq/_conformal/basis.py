@@ -155,7 +155,8 @@ class BasisRows:
         """Return the constant, the numbers and the indicators of labels, shape (n, D)."""
         if functions.shape[1] != self._n_functions:
             raise ValueError(
-                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got (n, {functions.shape[1]})."
+                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got "
+                f"(n, {functions.shape[1]})."
             )
         parts = [np.ones((len(functions), 1))]
         for column in functions:
