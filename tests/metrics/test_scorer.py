@@ -28,7 +28,9 @@ from skuq.prediction import predict_dist
 from tests.metrics.options import class_specs, required
 
 OF_CLASSES = [spec.scorer_name for spec in class_specs().values()]  # those: test_class_scorer.py
-NAMES = [name for name in get_scorer_names() if name not in OF_CLASSES]
+OF_TARGETS = [spec.scorer_name for spec in all_specs().values() if spec.of_targets]  # those: _joint/
+ELSEWHERE = [name for name in get_scorer_names() if name in OF_CLASSES + OF_TARGETS]
+NAMES = [name for name in get_scorer_names() if name not in ELSEWHERE]
 VOCABULARY = [
     "auucc_gain",
     "mpiw",
@@ -74,7 +76,7 @@ def own_metric(y_true, dist, *, sample_weight=None, power=1.0):
 
 def test_vocabulary():
     assert set(VOCABULARY) <= set(NAMES)
-    assert sorted(get_scorer_names()) == get_scorer_names() == sorted(NAMES + OF_CLASSES)
+    assert sorted(get_scorer_names()) == get_scorer_names() == sorted(NAMES + ELSEWHERE)
     assert not set(get_scorer_names()) & set(sklearn_names())
 
 
