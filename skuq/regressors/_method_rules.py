@@ -23,7 +23,8 @@ from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
 FOREST_TREES = 50
-"""Smallest number of trees; the third of 50 trees that is out of bag predicts a row nearly as well as all."""
+"""A forest needs at least this number of trees. A row is out of bag for a third of 50 trees, and these trees
+predict the row nearly as well as all trees."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class MethodRule:
 
 
 def is_calibrated(estimator: Any) -> bool:
-    """Return whether the distribution of an estimator is calibrated; False for mixtures of estimators."""
     inner = inner_estimators(estimator)
     if len(inner) != 1:
         return False
@@ -52,14 +52,12 @@ def method_of(estimator: Any, *, random_folds: bool) -> str:
 
 
 def _has_distribution(estimator: Any) -> bool:
-    """Return whether the estimator has a distribution; the point mass of DummyRegressor does not count."""
     return supports_dist(estimator) and not any(
         isinstance(one, DummyRegressor) for one in inner_estimators(estimator)
     )
 
 
 def _is_forest(estimator: Any, random_folds: bool) -> bool:
-    """Return whether a forest is calibrated by its out-of-bag rows; False if ``cv`` is a splitter."""
     return random_folds and bootstraps_trees(estimator) and estimator.n_estimators >= FOREST_TREES
 
 
@@ -111,4 +109,4 @@ METHOD_RULES = (
         evidence="the method works with every regressor",
     ),
 )
-"""Rules in order of preference; the last rule applies to every regressor."""
+"""Rules in order of preference. The last rule applies to every regressor."""

@@ -178,7 +178,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds for the calibration, and additional folds that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
@@ -264,5 +263,4 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the point predictions plus the change of the mean by the recalibrator."""
     return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))

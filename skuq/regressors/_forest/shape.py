@@ -14,13 +14,16 @@ from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
-"""Levels of the predictive quantiles, including 0.05, 0.5 and 0.95."""
+"""Levels of the predictive quantiles. They include 0.05, 0.5 and 0.95, the levels of the default interval and
+of the median."""
 
 _LEAST_LEVEL = 0.025
-"""Levels at least this far from 0 and 1 are kept even if there are too few rows for their ranks."""
+"""A level stays if its distance to 0 and 1 is at least this large, even if there are too few rows to estimate
+its quantile."""
 
 _LEAF_SHARES = np.arange(10) / 10
-"""Candidate weights of the leaves' quantiles; below 1, so that equal targets give distinct quantiles."""
+"""Candidate weights of the quantiles of the leaves. A weight is below 1, because equal targets in a leaf
+would otherwise give equal quantiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: 
 
 
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return interpolated quantiles; the k-th smallest of n values has the level k / (n + 1)."""
+    """Return interpolated quantiles. The k-th smallest of n values has the level k / (n + 1)."""
     order = np.argsort(z, kind="stable")
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]
