@@ -30,7 +30,7 @@ _NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
-    """Return the input as a Distribution; an array must have the two columns loc and scale."""
+    """Return the input as a Distribution. An array must have the two columns loc and scale."""
     checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
@@ -109,7 +109,11 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        """Fit to checked input without rows with weight 0; weights are numbers of repetitions."""
+        """Fit to checked input.
+
+        ``weight`` is None or an array with the number of repetitions of each row. The numbers are positive,
+        because the base class removes rows with weight 0.
+        """
 
     @abstractmethod
     def _transform(self, dist: Distribution) -> Distribution:
@@ -216,7 +220,6 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags which state that the input is a distribution."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []
