@@ -107,7 +107,6 @@ def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAUL
 
 
 def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
-    """Return the expected error of calibrated intervals, by the normal approximation."""
     return math.sqrt(2 / math.pi * coverage * (1 - coverage) / n)
 
 

@@ -214,7 +214,6 @@ def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -
 def set_error_of_mean(
     mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    """Return the mean excess coverage, or its absolute value unless `signed`."""
     return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
 
 
@@ -426,7 +425,6 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

@@ -1,4 +1,4 @@
-"""Proper scores of the whole distribution, which measure calibration and sharpness together."""
+"""Proper scores of the whole distribution. They measure calibration and sharpness together."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the fair CRPS of ensembles, in which E|X - X'| is the mean over pairs of different members."""
+    """Return the fair CRPS of ensembles. E|X - X'| is then the mean over pairs of different members."""
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
     if not isinstance(dist, Empirical):

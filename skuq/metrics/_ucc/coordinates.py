@@ -181,7 +181,6 @@ def check_excess(*, coverage: Any = DEFAULT_COVERAGE, side: str = "nearest") -> 
 def excess_rows(
     y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
 ) -> FloatArray:
-    """Return the distance of each covered target to a bound, and 0 for missed targets."""
     check_excess(coverage=coverage, side=side)
     lower, upper = interval_bounds(y, forecast, coverage).T
     distance = np.minimum(y - lower, upper - y)
