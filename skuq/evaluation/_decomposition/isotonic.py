@@ -13,7 +13,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 
 
 def ends_of_ties(ordered: FloatArray) -> BoolArray:
-    """Return whether each of the sorted forecasts is the last of several equal forecasts, shape (s, n)."""
+    """Return a mask of sorted forecasts, shape (s, n). It is True for the last of several equal forecasts."""
     last = np.ones(ordered.shape, dtype=np.bool_)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=last[:, :-1])
     return last
@@ -73,7 +73,10 @@ def isotonic_quantile_ranks(
 
 
 def _best_cuts(total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix with the largest sum in each segment; ties are not divided."""
+    """Return the end of the prefix with the largest sum in each segment.
+
+    Rows with equal forecasts stay together.
+    """
     sums = total[1:] if closed is None else np.where(closed, total[1:], -np.inf)
     best = np.maximum.reduceat(sums, starts)
     reached = np.flatnonzero(sums == np.repeat(best, lengths))
