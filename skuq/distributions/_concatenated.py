@@ -97,7 +97,6 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """Row numbers of this distribution for each part, in ascending order."""
         owner = _locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
@@ -113,7 +112,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Call the method with each part and its rows of the arrays, and return the results of all rows."""
+        """Call the method with each part and the rows of this part. Return the results of all rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))

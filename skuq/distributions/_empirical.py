@@ -86,7 +86,7 @@ class Empirical(Distribution):
         return np.broadcast_to(1.0 / m, (n, m)) if self.weights is None else self.weights
 
     def _cumulative(self) -> FloatArray:
-        """Return the cumulative weights, shape (n, m); the last column is exactly 1."""
+        """Return the cumulative weights, shape (n, m). The last column is exactly 1."""
         n, m = self.members.shape
         if self.weights is None:
             return np.broadcast_to(np.arange(1, m + 1) / m, (n, m))

@@ -18,20 +18,21 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 
 FLOAT32_ROUNDING = 2.0**-22
-"""Rounding error of a few operations in single precision, which some models use."""
+"""Relative rounding error of a few operations in single precision. Some models compute in this precision."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""Upper limit for the rounding error, relative to the interquartile range."""
+"""The rounding error is at most this share of the interquartile range."""
 
 PER_ATOM = 8
-"""Number of points that represent a row on an atom."""
+"""A row on an atom is represented by this number of points."""
 
 _WIDER = 8.0
-"""Ratio of the widths of two windows around y. Their probabilities are equal only if y is an atom."""
+"""Ratio of the widths of two windows around y. The probabilities of the windows are equal only if y is an
+atom."""
 
 
 def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
-    """Return the largest distance between y and an atom at which y counts as on the atom, shape (n,)."""
+    """Return a distance, shape (n,). If y is at most this far from an atom, y counts as on the atom."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):
@@ -63,7 +64,6 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
 def spread_atoms(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the row number, normal score and weight of the points that represent the rows."""
     repeats = np.ones(len(lower)) if weight is None else weight
     row, atom = np.arange(len(lower)), lower < upper
     return (
@@ -74,7 +74,6 @@ def spread_atoms(
 
 
 def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomState) -> FloatArray:
-    """Return the normal scores of the randomized PIT, which is random only in rows on atoms."""
     lower, upper = pit_scores(dist, y)
     atom = lower < upper
     if not atom.any():
@@ -90,7 +89,10 @@ def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the normal scores of levels between two levels; ``share`` 0 is the lower, 1 the upper level."""
+    """Return the normal scores of levels between two levels.
+
+    The ``share`` 0 is the lower level, and 1 is the upper level.
+    """
     below, above = ndtr(lower), ndtr(-upper)
     levels = below + (ndtr(upper) - below) * share
     complements = above + (ndtr(-lower) - above) * (1 - share)

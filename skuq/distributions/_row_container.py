@@ -1,4 +1,4 @@
-"""Array-like base class, so that scikit-learn can index distributions."""
+"""Base class that behaves like an array, so that scikit-learn can index distributions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class RowContainer(ABC, Generic[Selected]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
         return (len(self), 2)
 
     def __len__(self) -> int:

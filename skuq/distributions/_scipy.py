@@ -224,7 +224,7 @@ class ScipyDistribution(Distribution):
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:
-    """Return a parameter as an array of real numbers; integers are not converted."""
+    """Return a parameter as an array of real numbers. Integers are not converted."""
     array, reals = np.asarray(value), as_float_array(value, name)
     if name in {"loc", "scale"}:
         check_finite(reals, name)

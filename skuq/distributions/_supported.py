@@ -159,7 +159,6 @@ class Supported(Distribution):
 
     @cached_property
     def _integrable(self) -> Supported:
-        """Return the distribution, winsorized as in `Transformed` if its mean is infinite."""
         if self._light_tails or not isinstance(self.base, Transformed):
             return self
         endless = ~np.isfinite(level_moments(self)[0])
@@ -209,7 +208,6 @@ class Supported(Distribution):
         return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the components of a mixture, clipped if they have probability beyond the bounds."""
         leaves = self.base._leaves()
         if self.has_density:
             return leaves

@@ -14,11 +14,11 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Smallest tail probability of a finite normal score."""
+"""Smallest tail probability with a finite normal score."""
 
 
 def smaller_tail(score: FloatArray) -> FloatArray:
-    """Return Phi(-|score|), which is positive for all finite scores."""
+    """Return Phi(-|score|). The result is positive for all finite scores."""
     tail = ndtr(-np.abs(score))
     return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
