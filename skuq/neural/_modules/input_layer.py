@@ -1,4 +1,4 @@
-"""Input layer for tables: learned frequencies and scales of the columns."""
+"""Input layer for tables, with learned frequencies and scales of the columns."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from skuq._typing import FloatArray
 from skuq._validation import check_option
 
 Workspace = Callable[[str, int, int], Tensor]
-"""``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
+"""The call ``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""Largest number of combinations of the cosines of a column."""
+"""A column has at most this number of combinations of its cosines."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Initial weights of the combinations relative to a dense layer; with 1, few rows give worse forecasts."""
+"""Initial weights of the combinations, relative to a dense layer. With 1, forecasts are worse if there are
+few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""Largest number of frequencies per column, and in total, with ``n_frequencies="auto"``."""
+"""Largest number of frequencies per column, and largest total number, with ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
-"""Learning rate of the scales relative to other weights; stored scales are divided by this number."""
+"""Learning rate of the scales, relative to the other weights. The stored scales are divided by this
+number."""
 
 
 class InputValues(NamedTuple):
@@ -41,7 +43,7 @@ class InputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the input layer; by default, the layer has no effect."""
+    """Settings, weights and derivatives of the input layer. By default, the layer has no effect."""
 
     # The outputs for a column x are x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned
     # frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). If
@@ -61,7 +63,7 @@ class InputLayer:
         return min(_N_COMBINATIONS, self.n_frequencies)
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
-        """Return the initial weights; each member has its own random generator."""
+        """Return the initial weights. Each member has its own random generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
             d, n = n_features, self.n_frequencies
@@ -87,7 +89,7 @@ class InputLayer:
     def forward(
         self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
     ) -> tuple[Tensor, InputValues]:
-        """Return the input of the first dense layer for x (M, d, B), and the values for `backward`."""
+        """Return the input of the first dense layer for x (M, d, B), and the values that `backward` needs."""
         n_rows = x.shape[2]
 
         def memory(name: str, rows: int) -> Tensor | None:
@@ -126,7 +128,10 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients, given the gradient ``slope`` of the output; ``slope`` and ``kept`` change."""
+        """Write the gradients.
+
+        The gradient of the output is ``slope``, and the call changes ``slope`` and ``kept``.
+        """
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
@@ -148,7 +153,7 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """Settings of the layers of a network, without their sizes."""
+    """Settings of the layers of a network, without the sizes of the layers."""
 
     n_frequencies: int | str = 0
     scaled: bool = False

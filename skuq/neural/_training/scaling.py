@@ -13,7 +13,7 @@ from skuq._typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """Means and standard deviations of the training rows; weights count repetitions."""
+    """Means and standard deviations of the training rows. A weight is a number of repetitions."""
 
     # A constant column has an infinite scale, so that it does not change predictions. A constant target has
     # the scale 0, and its prediction is certain. Codes of classes have the mean 0 and the scale 1.
@@ -34,7 +34,10 @@ class Standardizer:
 
     @classmethod
     def fit_features(cls, X: FloatArray, weight: FloatArray | None, standardize: Any) -> Self:
-        """Return the standardizer of the features; "all" uses one mean and one scale for all columns."""
+        """Return the standardizer of the features.
+
+        With "all", all columns have the same mean and the same scale.
+        """
         if not standardize:
             return cls(np.zeros(()), np.ones(()), 0.0, 1.0)
         mean, scale = _units_of_columns(X, _shares(weight, len(X)))
