@@ -67,7 +67,6 @@ def _ngboost_supports(estimator: Any) -> bool:
 
 
 def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
-    """Return the quantiles of the forest at 199 levels, in one pass through the trees."""
     check_is_fitted(estimator)
     values = np.asarray(estimator.predict(X, quantiles=_LEVELS), dtype=np.float64)
     if values.ndim == 3:
@@ -76,7 +75,6 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
 
 
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
-    """Return skpro's prediction as a distribution of the same family, if skuq or scipy has this family."""
     if not estimator.is_fitted:
         raise not_fitted(estimator)
     if hasattr(X, "reset_index"):  # skpro selects samples by the index, which may have duplicates.
@@ -117,7 +115,7 @@ def _skpro_scipy(
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
+    """Return the samples as an Empirical distribution. They are a data frame with the index (sample, row)."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
@@ -156,4 +154,4 @@ ADAPTERS: dict[str, Adapter] = {
     **BOOSTING_ADAPTERS,
     **AUTOML_ADAPTERS,
 }
-"""Adapters by the public import path of the class."""
+"""Adapters by the import path that users have for the class."""
