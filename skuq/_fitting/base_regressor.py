@@ -92,14 +92,13 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        """Fit the model; the docstring of the class describes the arguments."""
+        """Fit the model. The docstring of the class describes the arguments."""
 
     @abstractmethod
     def _predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row; X is already checked."""
+        """Return the predictive distribution of each row. The features X are already checked."""
 
     def _n_tasks(self) -> int | None:
-        """Return the number of reported tasks, or None if it is unknown."""
         return None
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
@@ -115,23 +114,23 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return dist
 
     def _routes_weight(self) -> bool:
-        """Return whether the wrapped estimator gets the weights; False if rows are drawn with the weights."""
+        """Return whether the wrapped estimator gets the weights.
+
+        It is False if rows are drawn with the weights.
+        """
         return True
 
     def _is_calibrated(self) -> bool:
-        """Return whether the distribution needs no recalibration."""
         return True
 
     def _is_out_of_bag(self) -> bool:
-        """Return whether `fit_transform` uses out-of-bag predictions instead of refits."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:
-        """Return the point prediction of the wrapped model, or None without a wrapped model."""
         return None
 
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return point predictions and distributions; override this method if both share computations."""
+        """Return point predictions and distributions. Override this method if both share computations."""
         point = self._point(X)
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
@@ -352,7 +351,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
 
 def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return the predicted quartiles; X may be an array even if `fit` received a DataFrame."""
+    """Return the predicted quartiles. X may be an array even if `fit` has received a DataFrame."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None and isinstance(X, np.ndarray):
         X = pd.DataFrame(X, columns=names)
