@@ -175,7 +175,6 @@ class ScoreDecompositionDisplay(AxesMixin):
         self.ax_.set_ylim(max(float(y.min()) - margin, 0.0), float(y.max()) + margin)
 
     def _scores_of_lines(self, uncertainty: float) -> FloatArray:
-        """Return round scores of the lines that cross the axes."""
         from matplotlib.ticker import MaxNLocator
 
         (left, right), (bottom, top) = self.ax_.get_xlim(), self.ax_.get_ylim()
@@ -296,7 +295,7 @@ class ScoreDecompositionDisplay(AxesMixin):
 
 
 def is_calibrated(parts: ScoreDecomposition) -> bool:
-    """Return whether the miscalibration is at most its limit; False if there is no limit."""
+    """Return whether the miscalibration is at most its limit. It is False if there is no limit."""
     return parts.miscalibration <= parts.miscalibration_limit
 
 
