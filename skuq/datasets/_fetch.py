@@ -252,7 +252,6 @@ def _get_table(
 
 
 def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
-    """Return the training and test rows, drawn in the same way as by the authors."""
     rng, n_train = np.random.RandomState(1), round(0.9 * data.n_rows)
     orders = [rng.choice(data.n_rows, data.n_rows, replace=False) for _ in range(data.n_splits)]
     return [(order[:n_train], order[n_train:]) for order in orders]
