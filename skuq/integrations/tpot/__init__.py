@@ -1,4 +1,4 @@
-"""Search space for TPOT, with regressors that predict a distribution; requires TPOT."""
+"""Search space for TPOT. Its regressors predict a distribution, and TPOT is required."""
 
 from skuq.integrations.tpot._search_space import search_space
 
