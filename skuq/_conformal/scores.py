@@ -138,7 +138,7 @@ class AbsoluteScore(ConformalScore):
 
 
 class NormalizedScore(ConformalScore):
-    r"""Method "normalized": the residual in standard deviations, :math:`|y - \mu(x)| / \sigma(x)`."""
+    r"""Method "normalized": the score is :math:`|y - \mu(x)| / \sigma(x)`, in standard deviations."""
 
     def check_estimator(self, estimator: Any) -> None:
         _check_predicts_dist(estimator, "normalized", "UncertaintyRegressor")

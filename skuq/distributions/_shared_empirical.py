@@ -162,7 +162,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _squared_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Integrals of the squared step cdf below each member, and of its squared complement above it."""
+        """Return integrals of the squared step cdf below each member, and of its squared complement above."""
         cdf, gap = self._ranks.cumulative[:-1] / self._ranks.total, np.diff(self.members)
         below, above = cdf**2 * gap, (1 - cdf) ** 2 * gap
         return np.append(0.0, np.cumsum(below)), np.append(np.cumsum(above[::-1])[::-1], 0.0)

@@ -124,7 +124,10 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradients of the weights into ``flat.grad``, given the output's gradient (B, M, k)."""
+        """Write the gradients of the weights into ``flat.grad``.
+
+        The gradient of the output has the shape (B, M, k).
+        """
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]

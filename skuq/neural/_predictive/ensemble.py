@@ -57,7 +57,7 @@ class EnsemblePosterior(Posterior):
 
     @property
     def unit(self) -> float:
-        """Return the power of two that is nearest to the standard deviation of y.
+        """Return the largest power of two up to the standard deviation of y.
 
         In this unit, squares do not overflow.
         """
