@@ -21,7 +21,7 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
-    own = getattr(estimator, "_point_and_dist", None)
+    own = getattr(estimator, "_point_and_supported_dist", None)
     if own is not None:
         estimator._check_new(X)
         with sequential_in_cluster_task():

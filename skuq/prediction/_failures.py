@@ -78,7 +78,8 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
-        "column j is predict_dist(multi.estimators_[j], X)."
+        "column j is predict_dist(multi.estimators_[j], X). For the joint distribution of the targets, use "
+        "skuq.regressors.MultiOutputUncertaintyRegressor(...)."
     )
 
 

@@ -177,7 +177,9 @@ for name, each in {"together": model, "by basis": overlapping}.items():
     by_group[name] = {
         "shops": inside[X_new["shop"].to_numpy()].mean(),
         "large": inside[(X_new["size"] > 0.8).to_numpy()].mean(),
-        "neither": inside[~(X_new["shop"] | (X_new["size"] > 0.8)).to_numpy()].mean(),
+        "neither": inside[
+            ~(X_new["shop"] | (X_new["size"] > 0.8)).to_numpy()
+        ].mean(),
     }
 pd.DataFrame(by_group).round(2)
 

@@ -34,6 +34,10 @@ _MOST_EPOCHS = 1000
 _STILL_IMPROVING = 0.95
 """If the best epoch comes after this share of the epochs, a longer training may be better."""
 
+PATIENCE = 2
+"""Number of epochs of a training of `AUTO_EPOCHS`, in multiples of its best epoch. On noisy targets, the best
+epoch is often an early one."""
+
 _N_FOLDS = 4
 """Number of folds of `plan_folds`. Of 20 members, 5 then leave out each row, which is enough to estimate
 their spread."""
@@ -48,6 +52,7 @@ class TrainingOptions:
     max_epochs: int | str = "auto"
     auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
     further_epochs: int = 0
+    patience: float | None = None
     lr_schedule: str = "cosine"
     clip_norm: float | None = 5.0
     score_every: int = 2
