@@ -45,7 +45,6 @@ def level_rounding(p: FloatArray) -> FloatArray:
 
 
 def to_integers(values: FloatArray) -> FloatArray:
-    """Return the nearest integers, and the lower of two equally near ones, up to rounding."""
     finite = np.isfinite(values)
     size = np.where(finite, np.abs(values), 0.0)
     slack = np.minimum(8 * np.spacing(size), 0.25)  # numbers beyond 2**52 are integers

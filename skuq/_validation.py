@@ -371,7 +371,10 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
 def check_support(
     lower: ArrayLike, upper: ArrayLike, n: int, integer: bool = False
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Return copies of the bounds of shape (n,), lower below upper, and whether the support is integer."""
+    """Return copies of the bounds of shape (n,), and whether the support is integer.
+
+    Each lower bound must be smaller than the upper bound of the same row.
+    """
     integer = check_option(integer, "integer", (True, False))
     low, high = _read_bound(lower, "lower", n), _read_bound(upper, "upper", n)
     wrong = low >= high
@@ -398,7 +401,6 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
 
 
 def looks_like_counts(y: FloatArray) -> bool:
-    """Return whether all targets are integers, and the smallest is 0 or 1."""
     return bool(0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all())
 
 

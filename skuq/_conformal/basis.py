@@ -117,9 +117,10 @@ class BasisRows:
             )
 
     def quantile(self, scores: FloatArray, functions: pd.DataFrame, level: float) -> FloatArray:
-        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m); +inf if unbounded.
+        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m).
 
-        ``scores`` of shape (b, n) must be the same in each call, because solutions are kept.
+        A cutoff is +inf if it is unbounded. ``scores`` of shape (b, n) must be the same in each call, because
+        solutions are kept.
         """
         phi, spanned = self._coordinates(functions)
         cutoff = np.full((len(scores), len(phi)), np.inf)

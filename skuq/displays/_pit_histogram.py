@@ -325,7 +325,6 @@ class PITHistogramDisplay(HistogramMixin, Display):
 def _as_uniform(
     y_true: ArrayLike, y_pred: Any, rng: np.random.RandomState
 ) -> tuple[FloatArray, ScipyDistribution]:
-    """Return the randomized PIT values, and standard uniform forecasts of them."""
     dist = as_distribution(y_pred)
     y, n = check_target(y_true, n=len(dist)), len(dist)
     pit = dist.cdf(y) - np.exp(dist.logpmf(y)) * rng.uniform(size=n)

@@ -107,7 +107,10 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        """Return log P(Y = y), minus infinity where y is no atom; called only without a density."""
+        """Return log P(Y = y), which is minus infinity if y is not an atom.
+
+        Only families without a density need it.
+        """
         return log_masses(self, y)
 
     def _crps(self, y: FloatArray) -> FloatArray:

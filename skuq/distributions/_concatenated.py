@@ -52,7 +52,6 @@ def concat(parts: Any) -> Any:
 
 
 def stack_rows(parts: Sequence[Distribution]) -> Distribution:
-    """Return the rows of several distributions, in one family if they can be merged."""
     parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]

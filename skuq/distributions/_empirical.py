@@ -69,7 +69,6 @@ class Empirical(Distribution):
 
     @classmethod
     def _from_owned(cls, members: FloatArray, weights: FloatArray | None) -> Empirical:
-        """Return the distribution of new arrays, whose members are sorted in place without a copy."""
         if weights is not None:
             return cls(members, weights)
         members.sort(axis=1)

@@ -109,7 +109,7 @@ class RowContainer(ABC, Generic[Selected]):
 
 
 def check_univariate(value: Any, name: str) -> None:
-    """Raise if the value is a joint distribution of several targets."""
+    """Raise an error if the value is a joint distribution of several targets."""
     if isinstance(value, RowContainer) and value._several_targets:
         raise TypeError(
             f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "

@@ -1,4 +1,4 @@
-"""Distributions on a known support: an interval, or the integers of an interval."""
+"""Distributions on a known support, which is an interval or the integers of an interval."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from skuq.distributions._truncated import Truncated
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 RegionScore: TypeAlias = Callable[[Any, FloatArray], FloatArray]
-"""Function of a distribution and of one value per row that returns an integral of its cdf."""
+"""Function of a distribution and of one value per row. It returns an integral of the cdf."""
 
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""Largest number of integers of a row that are summed if the base has a density."""
+"""If the base has a density, at most this number of integers of a row is summed."""
 
 MOST_STEPS = 1 << 14
-"""Largest number of integers of a row that are summed if the cdf of the base has steps."""
+"""If the cdf of the base has steps, at most this number of integers of a row is summed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,11 +156,9 @@ class Supported(Distribution):
         return np.clip(y, self.lower, self.upper)
 
     def _map(self, values: FloatArray) -> FloatArray:
-        """Return values of the base as values of the support."""
         return self._inside(to_integers(values) if self.integer else values)
 
     def _last(self, y: FloatArray) -> FloatArray:
-        """Return the largest value of the base that is mapped to y or less."""
         return np.floor(y) + 0.5 if self.integer else y
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -287,7 +285,7 @@ class Supported(Distribution):
 
     @cached_property
     def _window(self) -> tuple[FloatArray, FloatArray]:
-        """Return the first and the last integer of the sums; integrals replace the sums beyond them."""
+        """Return the first and the last integer of the sums. Beyond them, integrals replace the sums."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         size = self._most_summed
         around = np.clip(self._ppf(np.asarray(0.5)) - size // 2, low, high - size)

@@ -118,7 +118,6 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
 
 
 def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return minus the log density, or minus the log mass if the forecast has only atoms on known points."""
     return -(dist.logpmf(y) if dist.has_mass else dist.logpdf(y))
 
 

@@ -200,7 +200,7 @@ class MetricSpec:
 
     @property
     def of_targets(self) -> bool:
-        """Whether the forecast is a joint distribution of several targets."""
+        """Return whether the forecast is a joint distribution of several targets."""
         return self.needs == "joint"
 
     @property

@@ -144,7 +144,6 @@ def cross_val_predict_dist(
 
 
 def _keeps_shape(estimator: Any, y: Any) -> bool:
-    """Return whether the estimator checks the shape of y: networks of skorch, and several targets."""
     return (
         wraps_skorch(estimator)
         or any(isinstance(one, BaseJointRegressor) for one in iter_wrapped(estimator))

@@ -108,7 +108,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
 
     def _max_indicators(self) -> float:
-        """Return the largest number of categories of a column without an embedding."""
         return FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
@@ -205,7 +204,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_unmasked(X, "X")
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        """Return training features: a data frame with columns of strings or dates, or an array of numbers."""
         table = table_of(X)
         if table is None:
             return validate_data(
@@ -217,7 +215,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return table
 
     def _features(self, X: Any) -> Any:
-        """Return checked features of new rows."""
         if self._fitted_posterior.scaler.columns.encoder is None:
             return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)

@@ -82,7 +82,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of the training rows. If the training target is constant, use all rows."""
         most = self._max_indicators()
         scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
         if scaler.y_scale > 0 or not held_out.any():

@@ -90,7 +90,6 @@ def trained_on_by_all(folds: Folds, group: Iterable[int], n: int) -> BoolArray:
 
 
 def _pairs(k: int) -> list[tuple[int, ...]]:
-    """Return all pairs of the first folds; each of these folds is left out by two models."""
     return list(combinations(range(min(k, _N_PAIRED)), 2)) if k > 2 else []
 
 

@@ -216,7 +216,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
             )
 
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[OutOfBag, tuple[IntArray, FloatArray]]:
-        """Fit forest and calibration; return out-of-bag rows, and calibration rows with their quantiles."""
+        """Fit the forest and the calibration.
+
+        Return the out-of-bag rows, and the calibration rows with their quantiles.
+        """
         check_forest(self.estimator)
         rng = check_random_state(self.random_state)
         forest_seed, row_seed, self._refit_seed = rng.randint(MAX_SEED, size=3).tolist()
@@ -255,9 +258,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
     def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> tuple[IntArray, FloatArray]:
-        """Estimate slope, shape, leaf share and factor from out-of-bag rows, of which n are independent.
+        """Estimate the slope, the shape, the leaf share and the factor from out-of-bag rows.
 
-        Return the rows in use and their quantiles in the unit of the forest.
+        Of these rows, ``n`` are independent. Return the rows in use and their quantiles in the unit of the
+        forest.
         """
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:

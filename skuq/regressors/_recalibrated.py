@@ -147,7 +147,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return self._learn(data, progress, all_folds=all_folds)
 
     def _recalibrate_folds(self, folds: CrossFit, data: TrainingData) -> tuple[IntArray, Distribution]:
-        """Return the tested rows and their forecasts, each recalibrated by the rows of other folds."""
         rows, pooled = folds.tested()
         parts: list[Distribution] = []
         masks = fold_masks(folds.test_rows, at_least=2)

@@ -277,7 +277,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return rows, self._out_of_fold_dist(out_of_fold)
 
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
-        """Fit all models; return the tested rows and their out-of-fold predictions."""
+        """Fit all models. Return the tested rows and their out-of-fold predictions."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))

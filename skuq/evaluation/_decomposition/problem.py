@@ -42,7 +42,7 @@ PROBABILITY_SCORES = ("brier", "log_loss")
 
 DEFAULT_THRESHOLDS = 100
 BLOCK = 2**17
-"""Numbers in one block of redrawn targets."""
+"""A block of redrawn targets contains at most this number of values."""
 GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.995)
 """The default thresholds depend on the targets and on the forecast quantiles at these levels."""
 

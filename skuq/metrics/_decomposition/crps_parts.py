@@ -21,7 +21,6 @@ SOURCE = "Arnold et al. 2024"
 
 
 def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray, FloatArray]:
-    """Return the levels and their shares of the CRPS, twice the widths of their cells."""
     if isinstance(levels, int | np.integer):
         m = level_grid(levels).size
         return (np.arange(m) + 0.5) / m, np.full(m, 2 / m)
@@ -31,13 +30,12 @@ def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray
 
 
 def crps_sections(dist: Distribution, levels: int | ArrayLike, unit: float) -> QuantileSections:
-    """Return the quantiles at the levels in a unit of y, with shares of the CRPS."""
     grid, share = crps_levels(levels=levels)
     return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T) / unit, grid, share)
 
 
 class _PartOfWeights:
-    """Column of the decomposition of the CRPS as a function of the weights of the rows."""
+    """One part of the CRPS, as a function of the weights of the rows."""
 
     def __init__(self, column: int, y: FloatArray, dist: Distribution, levels: int | ArrayLike) -> None:
         self.column, self.unit = column, unit_of(y)

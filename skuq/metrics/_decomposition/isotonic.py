@@ -80,13 +80,11 @@ def isotonic_quantile_ranks(
 
 
 def _as_integers(weight: FloatArray) -> FloatArray | IntArray:
-    """Return whole weights as integers. Cumulative sums of integers are ten times faster."""
     whole = weight.sum() < _LARGEST_WHOLE and np.array_equal(weight, np.round(weight))
     return weight.astype(np.int64) if whole else weight
 
 
 def _best_cuts(gain: FloatArray, at_start: FloatArray, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix of each segment with the largest gain. A prefix may be empty."""
     best = np.maximum.reduceat(gain, starts)
     reached = np.flatnonzero(gain == np.repeat(best, lengths))
     ends = reached[np.searchsorted(reached, starts + lengths) - 1] + 1

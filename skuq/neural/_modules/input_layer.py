@@ -37,7 +37,6 @@ _EMBEDDING_STD = 0.3
 
 
 def _table_size(n_codes: int) -> int:
-    """Return the next power of two, so that folds with other rare categories are trained together."""
     return 1 << (n_codes - 1).bit_length()
 
 
@@ -90,7 +89,10 @@ def _name(j: int) -> str:
 
 
 class InputValues(NamedTuple):
-    """Numbers (M, d, B), codes, angles and waves (M, d, F, B) and unscaled output of a forward pass."""
+    """Values of a forward pass.
+
+    Numbers have the shape (M, d, B), and angles and waves have the shape (M, d, F, B).
+    """
 
     numbers: Tensor
     codes: Tensor
@@ -234,7 +236,10 @@ class Layers:
     def from_params(
         cls, n_frequencies: Any, input_scale: Any, activation: Any, n_codes: Sequence[int] = ()
     ) -> Layers:
-        """Check the parameters and return the layers; ``n_codes`` has an entry per column of codes."""
+        """Check the parameters and return the layers.
+
+        The tuple ``n_codes`` has an entry for each column of codes.
+        """
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
@@ -250,7 +255,7 @@ class Layers:
 
 
 PLAIN_LAYERS = Layers()
-"""Layers without frequencies, embeddings and scales, with rectified linear units."""
+"""Layers with rectified linear units, and without frequencies, embeddings and scales."""
 
 
 def _checked_frequencies(n_frequencies: Any) -> int | str:

@@ -29,7 +29,7 @@ class _DrawsNetworks(Protocol):
         """Return the approximate number of hidden values per row for ``n_draws`` networks."""
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
+        """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
 
 
 def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:

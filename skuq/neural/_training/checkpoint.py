@@ -130,7 +130,7 @@ class KeepBestEpoch(Callback):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no fit needs further epochs."""
+        """Return whether no fit needs further epochs."""
         return not self._running.any()
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
@@ -186,12 +186,12 @@ class KeepBestEpoch(Callback):
 
 
 class EndTraining(Callback):
-    """End the training when `KeepBestEpoch` needs no further epochs."""
+    """Callback that ends the training when `KeepBestEpoch` needs no further epochs."""
 
     def __init__(self, keeper: KeepBestEpoch) -> None:
         self.keeper = keeper
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Raise the exception by which callbacks of skorch end a training."""
+        """Raise the exception with which callbacks of skorch end a training."""
         if self.keeper.has_ended:
             raise KeyboardInterrupt

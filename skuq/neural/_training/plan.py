@@ -35,8 +35,8 @@ _STILL_IMPROVING = 0.95
 """If the best epoch comes after this share of the epochs, a longer training may be better."""
 
 PATIENCE = 2
-"""Number of epochs of a training of `AUTO_EPOCHS`, in multiples of its best epoch. On noisy targets, the best
-epoch is often an early one."""
+"""A training with `AUTO_EPOCHS` ends after this multiple of its best epoch. For noisy targets, the best epoch
+is often early."""
 
 _N_FOLDS = 4
 """Number of folds of `plan_folds`. Of 20 members, 5 then leave out each row, which is enough to estimate

@@ -71,7 +71,6 @@ def _ngboost_supports(estimator: Any) -> bool:
 
 
 def _is_multivariate_normal(family: Any) -> bool:
-    """Return whether a class or an object is of NGBoost's multivariate normal family."""
     kind = family if isinstance(family, type) else type(family)
     return kind.__module__.startswith("ngboost.") and kind.__name__ == "MVN"
 

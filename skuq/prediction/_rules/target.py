@@ -67,7 +67,6 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
 
 
 def flatten(transformer: Any) -> list[Any]:
-    """Return the steps of a transformer, a Pipeline or a list of steps."""
     if transformer is None or transformer == "passthrough":
         return []
     if isinstance(transformer, list):
@@ -193,7 +192,6 @@ def _is_limited(step: Any) -> bool:
 
 
 def backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
-    """Return the inverse of all steps at values z of one target."""
     values = np.asarray(z, dtype=np.float64)
     for step in reversed(steps):
         mapped = _apply(step, "inverse_transform", "inverse_func", values)
