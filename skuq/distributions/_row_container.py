@@ -56,6 +56,7 @@ class RowContainer(ABC, Generic[Selected]):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
         return (len(self), 2)
 
     def _to_columns(self) -> FloatArray:

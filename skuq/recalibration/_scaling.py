@@ -36,6 +36,18 @@ class ScalingRecalibrator(BaseRecalibrator):
         return affine(dist, dist.mean() * (1.0 - factor), factor)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+        """Return the point prediction of each row, which is the mean of the input.
+
+        Parameters
+        ----------
+        dist : Distribution of n rows, or array-like of shape (n, 2)
+            Predictions by the model for which the recalibrator was fitted.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n,)
+            In the units of `dist`.
+        """
         check_is_fitted(self)
         return check_dist(dist).mean()
 
