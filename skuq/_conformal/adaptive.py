@@ -1,4 +1,4 @@
-"""Adaptive conformal inference: the miscoverage of the next interval depends on earlier misses.
+"""Adaptive conformal inference, in which the miscoverage of the next interval depends on earlier misses.
 
 Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
 https://arxiv.org/abs/2106.00170.

@@ -1,4 +1,4 @@
-"""Calibration rows of split conformal prediction: scores and score quantiles."""
+"""Calibration rows of split conformal prediction, with their scores and score quantiles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class CalibrationScores:
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
-        """Concatenate both sets of rows, and keep the last ``window`` rows. None keeps all rows."""
+        """Concatenate both sets of rows, and keep only the last ``window`` rows.
+
+        With None, all rows are kept.
+        """
         latest = slice(None if window is None else -window, None)
         labels = self.labels
         if labels is not None and later.labels is not None:

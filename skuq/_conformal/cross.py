@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: each row is a calibration row of models that are fitted without it."""
+"""Cross-conformal prediction, in which each row is a calibration row of models that are fitted without it."""
 
 from __future__ import annotations
 

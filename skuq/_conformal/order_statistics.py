@@ -185,7 +185,7 @@ def _search(scores: FoldScores, brackets: _Brackets) -> FloatArray:
         done = few
         if step > _STEP_OF_ENDS:
             # Sums that differ only by rounding count as equal. This test is valid only after the ends are
-            # counted, because before, `low` may be 0 although there are sums below the start.
+            # counted. Before, `low` may be 0 although there are sums below the start.
             done = few | (brackets.stop - brackets.start <= 4 * brackets.rounding)
         if done.any():
             found[column[done]] = _sort(scores, brackets, done, few[done])

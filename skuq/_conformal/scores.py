@@ -192,7 +192,7 @@ class CQRScore(ConformalScore):
 
 
 class PITScore(ConformalScore):
-    """Method "pit": the distance of the level F(y) from 1/2, as a normal score.
+    """Method "pit": the score is the distance of the level F(y) from 1/2, as a normal score.
 
     On an atom, the level for the lower bound is F(y), and the level for the upper bound is F(y-).
     """

@@ -161,12 +161,9 @@ class BaseJointRegressor(
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other metadata to the wrapped ``fit``.
+        """Return the metadata routing.
 
-        Returns
-        -------
-        routing : MetadataRouter
-            See scikit-learn's user guide on metadata routing.
+        The splitter gets ``groups``, and the wrapped ``fit`` gets all other metadata.
         """
         return router_for(self, **self._children())
 

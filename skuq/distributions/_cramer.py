@@ -1,4 +1,4 @@
-r"""Cramér distances of distributions, row by row: the integral of the squared difference of two cdfs.
+r"""Cramér distance of two distributions in each row, which is the integral of the squared difference of cdfs.
 
 For independent X and Y with copies X' and Y', the distance is
 

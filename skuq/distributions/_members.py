@@ -20,7 +20,7 @@ ValueFunction = Callable[[FloatArray], FloatArray]
 
 
 MOST_KEPT = 1 << 22
-"""Number of values that a mixture caches at most."""
+"""A mixture caches at most this number of values."""
 
 
 class QuantileCache:

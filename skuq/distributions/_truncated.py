@@ -1,4 +1,4 @@
-"""Conditional distributions inside bounds."""
+"""Distributions that are conditional on a value between two bounds."""
 
 from __future__ import annotations
 

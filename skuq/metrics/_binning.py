@@ -1,4 +1,4 @@
-"""Bins of rows by a key: bins of equal total weight, or of equal width."""
+"""Bins of rows by a key. All bins have the same total weight or the same width."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return a function of the weights: the area between the diagonal and a curve with steps at ``entry``."""
+    """Return a function of the weights.
+
+    It computes the area between the diagonal and a curve with steps at ``entry``.
+    """
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -76,7 +79,10 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return a function of the weights: the area for targets whose covered share rises linearly."""
+    """Return a function of the weights.
+
+    It computes the area for targets whose covered share rises linearly.
+    """
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))

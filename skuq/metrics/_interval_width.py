@@ -1,4 +1,4 @@
-"""Width of prediction intervals, relative to the spread of the targets, and with a penalty for misses."""
+"""Width of prediction intervals, divided by the spread of the targets. A penalty for misses can be added."""
 
 from __future__ import annotations
 

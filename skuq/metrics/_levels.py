@@ -1,10 +1,10 @@
 """Levels at which quantiles and central intervals cover their targets.
 
 A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
-the target, and the central intervals of all coverages c >= |2 PIT - 1| contain it. Location-scale families
-need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target on an atom
-is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore increases
-linearly with the level.
+the target, and the central intervals of all coverages c >= |2 PIT - 1| contain the target. Location-scale
+families need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target
+on an atom is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore
+increases linearly with the level.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of the bins: the covered weight of each bin at each level, shape (bins, k)."""
+    """Return a function of the bins.
+
+    It computes the covered weight of each bin at each level, shape (bins, k).
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -105,7 +108,10 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return a sparse array of shape (n, k + 1): the share of a row that is first covered at each level."""
+    """Return a sparse array of shape (n, k + 1).
+
+    It contains the share of a row that is first covered at each level.
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
         return sparse.csr_array(

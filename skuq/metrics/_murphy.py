@@ -1,9 +1,9 @@
-"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
+"""Murphy diagrams, which show the mean elementary score of point forecasts at each threshold.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
-y. A row is active at the thresholds in this interval. The sum over all active rows is the difference of two
-sums: over the rows whose interval has begun, and over the rows whose interval has ended. Both sums are prefix
-sums of sorted rows.
+y. A row is active at the thresholds in this interval. The sum over all active rows is a difference: the sum
+over the rows whose interval has begun, minus the sum over the rows whose interval has ended. Both sums are
+prefix sums of sorted rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
+"""Worst-slab coverage, which is the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 

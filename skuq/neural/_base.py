@@ -195,7 +195,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @property
     def history_(self) -> History:
-        """Training history of skorch: the mean training loss and the scores of the epochs."""
+        """Training history of skorch. It contains the mean training loss and the scores of the epochs."""
         check_is_fitted(self)
         return self.net_.history
 

@@ -27,7 +27,10 @@ from skuq.neural._training.trainer import TrainedFit
 
 @versioned
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
-    """Base class of the neural classifiers: labels, class weights, class probabilities and entropies."""
+    """Base class of the neural classifiers.
+
+    It contains labels, class weights, class probabilities and entropies.
+    """
 
     classes_: np.ndarray
 

@@ -1,7 +1,8 @@
-"""Training losses of networks: scores of a normal distribution, in torch.
+"""Training losses of networks, which are scores of a normal distribution, in torch.
 
-The outputs of a network are the mean and, if the loss needs it, a raw variance, for the standardized target.
-`variance_of` makes the raw variance positive. A loss returns one value per row and member.
+The outputs of a network are the mean and, if the loss needs it, a raw variance. Both belong to the
+standardized target. `variance_of` makes the raw variance positive. A loss returns one value per row and
+member.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
-    """Base class of the neural regressors: calibration, and predictions in the units of y."""
+    """Base class of the neural regressors.
+
+    It contains the calibration and the predictions in the units of y.
+    """
 
     factor_: float
     df_: float

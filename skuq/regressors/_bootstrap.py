@@ -1,4 +1,4 @@
-"""Bootstrap ensemble: models fitted to resampled rows, with an estimate of the noise around their mean."""
+"""Ensemble of models that are fitted to resampled rows, with an estimate of the noise around their mean."""
 
 from __future__ import annotations
 

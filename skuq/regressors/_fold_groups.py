@@ -2,9 +2,10 @@
 
 An out-of-fold error is the error of one model that is trained on a part of the rows. Two other models have
 smaller errors: a model that is trained on all rows, and the average of the models of all folds. This module
-estimates both decreases from models that are trained without two folds. A comparison of these models with the
-models trained without one fold shows how the errors decrease with the number of rows. A comparison of two of
-these models on rows that neither of them is trained on shows how much an average of models gains.
+estimates both decreases from models that are trained without two folds. If these models are compared with the
+models trained without one fold, the comparison shows how the errors decrease with the number of rows. If two
+of these models are compared on rows that neither model is trained on, the comparison shows how much an
+average of models gains.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class FoldGroups:
     sizes: FloatArray  # sum of the training weights of each model
 
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
-        """Return the mean over the models that are trained without a row.
+        """Return the mean for each row over the models that are trained without this row.
 
-        The mask contains the rows with such a model.
+        The mask contains the rows that have such a model.
         """
         total, count = np.zeros(n), np.zeros(n)
         for rows, value in zip(self.rows, values, strict=True):

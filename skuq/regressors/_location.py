@@ -1,4 +1,4 @@
-"""Location of ResidualRegressor: the mean of the folds' models, or one model fitted to all rows."""
+"""Location of ResidualRegressor, which is the mean of the models of the folds or one model of all rows."""
 
 from __future__ import annotations
 

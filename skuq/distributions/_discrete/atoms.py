@@ -46,7 +46,7 @@ class Windows(NamedTuple):
 
 
 def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
-    """Return a distance, shape (n,). If an atom is at most this far from y, it counts as being at y."""
+    """Return a distance, shape (n,). An atom counts as being at y if it is at most this far from y."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):

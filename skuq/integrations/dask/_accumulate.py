@@ -94,7 +94,8 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # Each is one node of the graph, because each task would otherwise copy the model of a callable.
+    # The accumulator and the forecast are one node of the graph each, because each task would otherwise copy
+    # the model of a callable.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]

@@ -1,4 +1,4 @@
-"""Scores of the marginals, of sums, and of means and covariances of joint distributions."""
+"""Scores of properties of joint distributions: marginals, sums, means and covariances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of the uncertainty characteristics curve: all four coordinates from sorted critical values.
+"""Computation of all four coordinates of the uncertainty characteristics curve from sorted critical values.
 
 Every coordinate except the miss rate is a sum of hinge functions a (t - t_i)_+ of the parameter t. If the t_i
 are sorted, two running sums give all points of the curve in O(n log n) time.

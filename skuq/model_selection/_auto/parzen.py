@@ -268,7 +268,7 @@ class _ParzenSearch:
         return any(one.number < handle.number and one.params == handle.params for one in running)
 
     def _report(self, trial: Trial) -> None:
-        """Report the folds of a trial, stop it if it is not among the best, and record its end."""
+        """Report the folds of a trial. Stop the trial if it is not among the best, and record its end."""
         if trial.handle is None:
             return
         means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))

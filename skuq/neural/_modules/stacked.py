@@ -1,4 +1,4 @@
-"""Stacked module: many networks of the same shape in one torch module.
+"""Stacked module, which contains many networks of the same shape in one torch module.
 
 One matrix contains all weights, with one row per member. This matrix is the only parameter for the optimizer.
 The gradients of a member are clipped by the norm of one row, and all networks are saved by one copy.

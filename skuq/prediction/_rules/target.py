@@ -1,8 +1,8 @@
 """Distributions of TransformedTargetRegressor, mapped back to the units of y.
 
-For affine scalers, the result has the family of the regressor's distribution and its decomposition. For other
-transformers, the result is a `Transformed` distribution. Their inverse must be monotone over the range of the
-predictions.
+For affine scalers, the result has the same family and the same decomposition as the distribution of the
+regressor. For other transformers, the result is a `Transformed` distribution. The inverse of such a
+transformer must be monotone over the range of the predictions.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ class GPRecalibrator(BaseRecalibrator):
     Their latent values are Gaussian processes of the predicted mean and std.
     """
 
-    # A subclass sets `_prior`, the prior of its latent values. It implements `_calibration_rows(spread)`,
-    # `_likelihood(observed)` and `_transform(dist)`, which uses `_process`.
+    # A subclass sets `_prior`, the prior of its latent values. It implements the methods
+    # `_calibration_rows(spread)`, `_likelihood(observed)` and `_transform(dist)`. The method `_transform`
+    # uses `_process`.
 
     _prior: ClassVar[LatentPrior]
     _process: FittedProcess | None

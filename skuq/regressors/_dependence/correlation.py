@@ -10,8 +10,8 @@ from scipy.special import ndtri
 from skuq._typing import FloatArray
 
 FEWEST_COMMON_ROWS = 30
-"""If the correlation is estimated pair by pair, each pair of targets needs this number of rows with both
-targets."""
+"""If the correlation is estimated pair by pair, a pair of targets needs at least this number of rows in which
+neither target is missing."""
 
 _LEAST_EIGENVALUE = 1e-6
 """The smallest eigenvalue of a projected correlation matrix is at least this value."""

@@ -1,6 +1,6 @@
 """Residuals of the out-of-bag rows around each row.
 
-The residual of row j must not depend on the target of row i if it is used for row i. For row i, the residual
+If the residual of row j is used for row i, the residual must not depend on the target of row i. The residual
 of row j is therefore computed from trees that have drawn neither i nor j.
 """
 

@@ -53,7 +53,7 @@ class ConditionalShape:
 
     @property
     def share(self) -> float:
-        """Total weight of both kinds of trees."""
+        """Return the total weight of both kinds of trees."""
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
