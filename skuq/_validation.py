@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._typing import ArrayLike, FloatArray
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
-"""Smallest and largest sum of weights."""
+"""Smallest and largest sum of weights that is accepted."""
 
 MOST_REPETITIONS = 2.0**53
 """Largest number of repetitions that weights may represent."""

@@ -55,7 +55,7 @@ class Calibration(NamedTuple):
 
 
 class Vertex(NamedTuple):
-    """Optimal bases of m problems."""
+    """Optimal bases of m quantile regressions."""
 
     basic: IntArray  # rows with residual 0, shape (m, d)
     dual: FloatArray  # their dual variables, shape (m, d)

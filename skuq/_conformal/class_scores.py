@@ -24,7 +24,7 @@ class ClassScore(Protocol):
 
 @dataclass(frozen=True)
 class LACScore:
-    """One minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
+    """The score is 1 minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
 
     randomized: bool = False
 

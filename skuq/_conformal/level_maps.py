@@ -1,4 +1,4 @@
-"""Conformal maps of the probability levels of a forecast, for the score "pit"."""
+"""Conformal maps of the probability levels of a forecast. The score "pit" uses these maps."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _WINDOW = 16
 """If at most this number of sums per fold is left, the search ends and the remaining sums are sorted."""
 
 _STEP_OF_ENDS = 2
-"""Step of the search at which the sums below the ends of the intervals are counted."""
+"""The sums below the ends of the intervals are counted in this step of the search."""
 
 _CHUNK_FLOATS = 1 << 18
 """At most this number of sums is in memory at the same time (2 MB), so that the sums fit into the cache."""

@@ -54,7 +54,7 @@ class RegionScore(ABC):
 
 
 class BoxScore(RegionScore):
-    """Largest absolute residual in standard deviations."""
+    """The score is the largest absolute residual of the targets, in standard deviations."""
 
     def score(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
         mean, std = prediction[:, 0], prediction[:, 1]
@@ -68,7 +68,7 @@ class BoxScore(RegionScore):
 
 
 class EllipsoidScore(RegionScore):
-    """Mahalanobis distance under the predicted covariance."""
+    """The score is the Mahalanobis distance for the predicted covariance."""
 
     def read(self, dist: JointDistribution) -> FloatArray:
         moments = super().read(dist)

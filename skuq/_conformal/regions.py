@@ -1,4 +1,7 @@
-"""Conformal regions of several targets: one model and held-out rows, or the models of folds (CV+)."""
+"""Conformal regions of several targets.
+
+One model and held-out rows are used, or the models of folds (CV+).
+"""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _bundled(data: DataSet) -> pd.DataFrame:
 def _get_table(
     data: DataSet, data_home: Any, download_if_missing: bool, n_retries: int, delay: float
 ) -> pd.DataFrame:
-    """Return the table from the mirror, the package, the cache or the network."""
+    """Return the table from the first of these places that has it: mirror, package, cache and network."""
     check_option(download_if_missing, "download_if_missing", (True, False))
     n_retries, delay = check_integer(n_retries, "n_retries", minimum=0), check_number(delay, "delay")
     if delay < 0:

@@ -1,4 +1,4 @@
-"""Tables of values: reading, checks and storage."""
+"""Reading, checks and storage of the tables of values."""
 
 from __future__ import annotations
 

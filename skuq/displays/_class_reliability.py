@@ -1,4 +1,4 @@
-"""The reliability diagram of class probabilities: observed frequency against predicted probability."""
+"""Reliability diagram of class probabilities, which plots observed frequencies against predicted ones."""
 
 from __future__ import annotations
 

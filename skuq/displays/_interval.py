@@ -1,4 +1,4 @@
-"""Prediction intervals of single rows and the observed values."""
+"""Plot of the prediction intervals of single rows, with the observed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heat map of the agreement of metrics."""
+"""Heat map that shows how much metrics agree."""
 
 from __future__ import annotations
 

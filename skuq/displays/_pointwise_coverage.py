@@ -1,4 +1,4 @@
-"""Coverage of intervals at each row, or for each training set of a simulation."""
+"""Plot of the coverage of intervals at each row, or for each training set of a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observed values over the prediction or over a feature, with prediction bands."""
+"""Plot of observed values against the prediction or a feature, with prediction bands."""
 
 from __future__ import annotations
 

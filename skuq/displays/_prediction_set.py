@@ -1,4 +1,4 @@
-"""Coverage or size of prediction sets against the nominal coverage."""
+"""Plot of the coverage or the size of prediction sets against the nominal coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relative economic value against the ratio of the cost to the loss."""
+"""Plot of the relative economic value against the ratio of the cost to the loss."""
 
 from __future__ import annotations
 

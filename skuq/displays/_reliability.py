@@ -1,4 +1,4 @@
-"""The reliability diagram of a regression: observed error against predicted standard deviation."""
+"""Reliability diagram of a regression, which plots observed errors against predicted standard deviations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Miscalibration against discrimination of several models."""
+"""Plot of miscalibration against discrimination for several models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NO_SKILL = "Best constant forecast"
 CALIBRATED = "Miscalibration below its limit"
 MOST_LINES = 8
-"""Largest number of lines of equal score."""
+"""At most this number of lines of equal score is drawn."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Sharpness: histogram and mean of the predicted standard deviations."""
+"""Plot of sharpness, with a histogram and the mean of the predicted standard deviations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve: width and miss rate of the bands at every scale."""
+"""Plot of the uncertainty characteristics curve, the width and miss rate of the bands at every scale."""
 
 from __future__ import annotations
 

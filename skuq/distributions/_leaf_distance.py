@@ -24,7 +24,7 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
 _FAR = 1e25
-"""A distribution is treated as a point mass if another distribution is wider by this factor."""
+"""A distribution is treated as a point mass if the other distribution is wider by this factor."""
 
 _BLOCK = 2**14
 """CRPS values are computed in blocks of this size, so that a block fits into the cache."""

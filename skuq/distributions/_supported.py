@@ -298,7 +298,10 @@ class Supported(Distribution):
 
     @cached_property
     def _beyond(self) -> tuple[IntArray, list[tuple[Supported, FloatArray]]]:
-        """Return the rows with integrals; below and above the window, the clipped Y and the window's end."""
+        """Return the rows that need integrals.
+
+        For each side of the window, also return the clipped Y and the end of the window.
+        """
         first, last = self._window
         rows = np.flatnonzero(last - first == self._most_summed)
         if not rows.size:

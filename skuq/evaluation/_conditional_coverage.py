@@ -1,4 +1,4 @@
-"""Estimate of the coverage at each row by a classifier, and the conditional coverage error."""
+"""Estimate of the coverage at each row by a classifier, and the error of conditional coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreement of metrics on the order of models or data sets."""
+"""Agreement of metrics about the order of models or of data sets."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ MOST_SIMULATED = 1e8
 
 
 class Rows:
-    """Targets and weights of the rows with positive weight, and the number of repetitions."""
+    """Targets and weights of the rows with positive weight, and how often each row is repeated."""
 
     y: Any  # Numbers, or codes of classes.
 
@@ -194,7 +194,7 @@ class Evaluation:
     def acceleration(self, rng: np.random.RandomState) -> float:
         """Return the acceleration constant of the BCa interval.
 
-        It is computed from values without some of the rows.
+        Each value in its formula leaves out one row or one block.
         """
         weight, n = self.rows.repetitions, len(self.rows)
         if isinstance(self.metric, MetricSpec) and self.metric.random:

@@ -45,7 +45,10 @@ class Entry(NamedTuple):
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return the levels between which each target becomes covered."""
+    """Return the levels at which each target becomes covered.
+
+    On an atom, the covered share grows between two levels.
+    """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))

@@ -1,4 +1,4 @@
-"""Proper scores of quantiles and of the intervals between them."""
+"""Proper scores of quantiles, and of intervals between two quantiles."""
 
 from __future__ import annotations
 

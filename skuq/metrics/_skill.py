@@ -1,4 +1,4 @@
-"""Proper scores relative to a reference forecast that does not depend on X."""
+"""Proper scores compared with the score of a reference forecast that does not depend on X."""
 
 from __future__ import annotations
 

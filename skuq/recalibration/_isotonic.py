@@ -253,7 +253,10 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores, and the kernel estimate of the weight below each point of the grid."""
+    """Return a grid of normal scores.
+
+    For each point of the grid, also return the kernel estimate of the weight below it.
+    """
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
     # are rounded to multiples of a power of two, which treats both signs equally.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))

@@ -33,8 +33,8 @@ _NOISE_FOLDS = 5
 """If the user passes a noise model, the residuals come from this number of cross-fitting folds."""
 
 _MIN_DF = 3
-"""Degrees of freedom are at least 3, because the variance is infinite below. An ensemble of two members would
-have only 2."""
+"""There are at least 3 degrees of freedom, because the variance is infinite for fewer. An ensemble of two
+members would have only 2."""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 

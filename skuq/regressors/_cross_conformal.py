@@ -203,7 +203,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.estimator_ = estimator
 
     def _check_method(self) -> str:
-        """Return the method, or raise if the user sets a parameter that this method does not use."""
+        """Return the method. Raise an error if the user sets a parameter that this method does not use."""
         method: str = check_option(self.method, "method", tuple(CROSS_METHODS))
         if isinstance(self.estimator, FrozenEstimator):
             raise ValueError(

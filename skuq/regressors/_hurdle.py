@@ -1,4 +1,4 @@
-"""Regression of a target with one value of positive probability, such as exact zeros."""
+"""Regression of a target that has one value with positive probability, such as exact zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least squares with its closed-form predictive distribution."""
+"""Least squares with a predictive distribution in closed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
 _MIN_DF = 3
-"""Degrees of freedom are at least 3, because the predictive variance is infinite below."""
+"""There are at least 3 degrees of freedom. With fewer, the predictive variance is infinite."""
 
 
 class LeastSquaresRegressor(BaseUncertaintyRegressor):

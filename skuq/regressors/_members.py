@@ -66,7 +66,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone per seed to a bootstrap sample, and predict the rows that are not in this sample."""
+    """Fit one clone per seed to a bootstrap sample. Predict the rows that are not in this sample."""
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (

@@ -227,7 +227,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return self._joint([one.all_rows(data.X, len(data)) for one in fitted], data.X)
 
     def _learn(self, data: TrainingData, progress: Progress, method: str) -> list[_FittedTarget]:
-        """Fit the regressors by one of their methods, and then the dependence."""
+        """Fit the regressors with one of their methods, and then fit the dependence."""
         kind = check_option(self.dependence, "dependence", DEPENDENCES)
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=3).tolist()
         fold_seed, model_seed, template_seed = seeds

@@ -1,4 +1,4 @@
-"""Mean model, scale model and a distribution of the standardized residuals."""
+"""Regressor with a mean model, a scale model and a distribution of the standardized residuals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
-"""Number of folds if ``cv`` is None."""
+"""For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
 """The conditional shape has at most this number of folds. Each of its folds consists of whole folds of the

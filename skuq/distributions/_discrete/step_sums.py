@@ -21,7 +21,7 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 
 Term: TypeAlias = Callable[[FloatArray], Any]
-"""Function of F below y, or of 1 - F above y."""
+"""Function that is applied to F below y, or to 1 - F above y."""
 
 TAIL = np.array(1e-15)
 """A sum leaves out tails with this probability."""

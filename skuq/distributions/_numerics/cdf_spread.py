@@ -19,7 +19,7 @@ from skuq._typing import FloatArray
 from skuq.distributions._numerics.hermite_table import EDGES
 
 _CHUNK, _LAST = 16, 64.0
-"""Number of nodes per block, and the largest value of u."""
+"""Number of nodes per block, and the largest value of u (see the docstring of the module)."""
 _NEGLIGIBLE = 1e-13
 
 

@@ -23,7 +23,7 @@ LAST_SCORE = 8.3
 """Beyond this absolute normal score, tail probabilities are negligible."""
 _CELLS = 28
 _SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sinh(2)
-"""Normal scores of the edges of cells."""
+"""Edges of the cells, as normal scores."""
 _EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
 _NEGLIGIBLE = 1e-6
 """A cell is divided if its value times its tail probability is at least this number."""

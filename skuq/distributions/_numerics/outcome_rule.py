@@ -120,7 +120,7 @@ class _Panels(ABC):
     def _ranges(
         self, panels: IntArray, position: FloatArray
     ) -> Iterator[tuple[FloatArray, FloatArray, IntArray]]:
-        """Yield the parts of the split panels."""
+        """Yield the parts into which panels are split."""
         for j, panel in enumerate(panels):
             again = j > 0 and panel == panels[j - 1]
             last = j == len(panels) - 1 or panel != panels[j + 1]

@@ -28,7 +28,7 @@ def check_range(values: object, name: str) -> Range | None:
 def area(
     x: FloatArray, y: FloatArray, *, step: bool, rule: str, x_range: Range | None, y_range: Range | None
 ) -> float:
-    """Return the area under the part of the curve in the ranges."""
+    """Return the area under the part of the curve that lies in the ranges."""
     if rule == "uq360":
         if x_range is None and y_range is None and x.size < 2:
             return 0.0  # UQ360 returns 0 too.

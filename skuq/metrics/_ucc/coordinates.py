@@ -1,4 +1,4 @@
-"""The four coordinates of the uncertainty characteristics curve as metrics of intervals."""
+"""The four coordinates of the uncertainty characteristics curve, which are metrics of intervals."""
 
 from __future__ import annotations
 

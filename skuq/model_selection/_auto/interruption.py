@@ -53,7 +53,7 @@ def _exists(pid: int) -> bool:
 
 
 class Owner:
-    """Identity of a search in a storage."""
+    """Identity of a running search, which is stored with its trials."""
 
     def __init__(self) -> None:
         self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
@@ -95,7 +95,7 @@ class Owner:
 
 
 def ended_by(handle: Any, reason: str) -> None:
-    """Record why a trial failed if it was not interrupted."""
+    """Record the reason for the end of a trial. An interrupted trial has no recorded reason."""
     handle.set_user_attr(_ENDED, reason)
 
 

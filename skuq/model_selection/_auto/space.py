@@ -28,7 +28,8 @@ uniform."""
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool must not have."""
 DRAWS = 1000
-"""After this number of draws without a new candidate, all candidates with finite lists are listed."""
+"""If this number of draws gives no new candidate, the search lists all candidates whose parameters have
+finite lists."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")

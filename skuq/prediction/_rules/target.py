@@ -233,7 +233,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 
 
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Replace the NaN of a power transformer's inverse by the limit at the end of its range."""
+    """Replace NaN in the inverse of a power transformer by the limit at the end of the range."""
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
     return np.where(np.isnan(y) & ~np.isnan(z), end, y)

@@ -74,7 +74,7 @@ def expect(
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Return twice the gradient for V = C C', given the gradient for C."""
+    """Return twice the gradient for V = C C'. The gradient for C is given."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

@@ -13,7 +13,7 @@ rows."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
-    """RecalibratedRegressor that calibrates on two of four folds, without the parameter ``cv``."""
+    """RecalibratedRegressor that calibrates on two of four folds. It has no parameter ``cv``."""
 
     # Models fitted to three quarters of the rows are nearly as good as the final model. Models fitted to half
     # of the rows have larger errors, which would make the intervals too wide. `fit_transform` also needs

@@ -18,14 +18,17 @@ from scipy import sparse
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _BLOCK = 1 << 22
-"""Largest number of weights in a temporary matrix (32 MB)."""
+"""A temporary matrix contains at most this number of weights (32 MB)."""
 
 _ROUNDING = 1e-9
 """A cumulative sum of weights may differ from its exact value by this rounding error."""
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield blocks of rows, for which a matrix with ``n_columns`` columns has a bounded size."""
+    """Yield blocks of rows.
+
+    A matrix with one row per row of the block and ``n_columns`` columns has a bounded size.
+    """
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

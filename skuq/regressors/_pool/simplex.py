@@ -1,4 +1,4 @@
-"""Minima of convex functions of non-negative weights with sum 1 (the simplex)."""
+"""Minima of convex functions over non-negative weights with the sum 1 (the simplex)."""
 
 from __future__ import annotations
 
