@@ -72,7 +72,7 @@ def _extend(
 def _golden_section(
     function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, tolerance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the minimum of the function between ``low`` and ``high`` for each row, and its location."""
+    """Return the point between ``low`` and ``high`` at which each row has its minimum, and the minimum."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(MOST_STEPS):

@@ -55,10 +55,10 @@ def prediction_interval_coverage(
 ) -> float:
     r"""Return the prediction interval coverage probability (PICP), the share of targets in their interval.
 
-    Neither direction is better: compare the share with the nominal coverage. A lower share means
-    overconfidence, and a higher share means that intervals are too wide. The metric is not proper and cannot
-    select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss` includes
-    the width.
+    Neither larger nor smaller values are better: compare the share with the nominal coverage. A lower share
+    means overconfidence, and a higher share means that intervals are too wide. The metric is not proper and
+    cannot select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss`
+    includes the width.
 
     Parameters
     ----------

@@ -64,11 +64,12 @@ def set_coverage_score(
 ) -> float:
     r"""Return the share of labels that are in their prediction set.
 
-    Neither direction is better. For sets that are formed from probabilities, compare the share with the
-    probability mass of the sets, as `set_coverage_error` does. Do not compare it with `coverage`: each set
-    includes the class at which the sum of the probabilities crosses the coverage, so the 90 % sets of an
-    accurate calibrated classifier contain up to 100 % of the labels. For conformal sets, compare the share
-    with `coverage`. The metric is not proper, because sets with all classes contain every label.
+    Neither larger nor smaller values are better. For sets that are formed from probabilities, compare the
+    share with the probability mass of the sets, as `set_coverage_error` does. Do not compare it with
+    `coverage`: each set includes the class at which the sum of the probabilities crosses the coverage, so the
+    90 % sets of an accurate calibrated classifier contain up to 100 % of the labels. For conformal sets,
+    compare the share with `coverage`. The metric is not proper, because sets with all classes contain every
+    label.
 
     Parameters
     ----------

@@ -150,13 +150,13 @@ def worst_slab_coverage(
 ) -> float:
     r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
 
-    Neither direction is better: compare the coverage with its nominal value. A slab contains the rows whose
-    projection on a direction in X lies between two bounds. A part of the rows is used to search the slab with
-    the lowest coverage, in random directions. The coverage of this slab is computed from the other rows, so
-    that the search causes no bias. The metric is not proper: suppose that 90 % of the intervals, chosen at
-    random, are infinite, and all other intervals miss their targets. Every slab then has a coverage of about
-    90 %. Use the scorer of this metric for monitoring, and select models by `crps_loss` or
-    `interval_score_loss`.
+    Neither larger nor smaller values are better: compare the value with the nominal coverage. A slab contains
+    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to search
+    for the slab with the lowest coverage, along random directions. The coverage of this slab is computed from
+    the other rows, so that the search causes no bias. The metric is not proper, so useless intervals may look
+    perfect: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals miss
+    their targets. Every slab then has a coverage of about 90 %. Use the scorer of this metric for monitoring,
+    and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------

@@ -64,12 +64,13 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 ):
     """Base class of the recalibrators.
 
-    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``; both get checked input. ``_fit``
-    stores its results in attributes whose names end with an underscore. ``weight`` is None or an array of
-    positive numbers of repetitions, because the base class removes rows with weight 0. ``_transform`` returns
-    a Distribution with the same number of rows. The recalibrator then works with ``(dist, y)``, as the last
-    step of a Pipeline, and in a search with ``X=dist``. A recalibrator that is valid for any number of rows
-    sets the class attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
+    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked input.
+    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None or an
+    array with the number of repetitions of each row. The numbers are positive, because the base class removes
+    rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. You can then call
+    ``fit(dist, y)``, use the recalibrator as the last step of a Pipeline, and tune it with GridSearchCV,
+    where ``dist`` takes the place of X. A recalibrator that is valid for any number of rows sets the class
+    attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
 
     See Also
     --------

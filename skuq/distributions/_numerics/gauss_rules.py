@@ -76,7 +76,10 @@ def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
-    """Return the edges of cells as normal scores. The cells are narrow in scores and in values."""
+    """Return the edges of the cells as normal scores.
+
+    Each cell covers a short range of scores and of values.
+    """
     edges = _divided(_SCORE_EDGES, refined)
     at = values(edges)
     place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)

@@ -39,11 +39,12 @@ def quantile_reliability_curve(
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    r"""Return the reliability curve of a quantile, the quantile of the targets given the forecast.
+    r"""Return the reliability curve of a predicted quantile.
 
-    The curve shows at which values the forecast quantile is too low or too high. The quantile of the targets
-    given the forecast is estimated by isotonic regression, so no bins have to be chosen. The curve of a
-    calibrated forecast is near the diagonal. A band shows how far the curve may deviate by chance.
+    The curve gives the quantile of the targets for each value of the forecast. It shows at which values the
+    forecast quantile is too low or too high. The quantile of the targets given the forecast is estimated by
+    isotonic regression, so no bins have to be chosen. The curve of a calibrated forecast is near the
+    diagonal. A band shows how far the curve may deviate by chance.
 
     Parameters
     ----------

@@ -267,8 +267,8 @@ def crps_uncertainty(
 ) -> float:
     r"""Return the uncertainty of the CRPS, the score of the best constant forecast.
 
-    Neither direction is better. The uncertainty depends on the targets alone, so it is equal for all models,
-    and not a proper score. The uncertainty completes the decomposition: the CRPS is
+    Neither larger nor smaller values are better. The uncertainty depends on the targets alone, so it is equal
+    for all models, and not a proper score. The uncertainty completes the decomposition: the CRPS is
     `crps_miscalibration_error` - `crps_discrimination_score` + `crps_uncertainty`.
 
     Parameters

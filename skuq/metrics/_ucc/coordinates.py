@@ -55,9 +55,10 @@ def interval_miss_rate(
 ) -> float:
     r"""Return the miss rate, the share of targets outside their interval.
 
-    Neither direction is better: compare the miss rate with one minus the nominal coverage. The miss rate is
-    one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics curve. The metric
-    is not proper: infinite intervals never miss (see the example). Do not select models by this metric.
+    Neither larger nor smaller values are better: compare the miss rate with one minus the nominal coverage.
+    The miss rate is one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics
+    curve. The metric is not proper: infinite intervals never miss (see the example). Do not select models by
+    this metric.
 
     Parameters
     ----------

@@ -98,9 +98,9 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return each trial, and their pool if it is requested.
+    """Return all combinations of a forecast and a recalibrator for which there is time.
 
-    Each has all recalibrators for which there is time.
+    A forecast is a trial or their pool.
     """
     folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]

@@ -23,7 +23,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """Parameters of one class of estimators that select a quantile."""
+    """Parameters by which a class of estimators selects the quantile that it predicts."""
 
     one: Callable[[float], Params]
     many: Callable[[list[float]], Params] | None = None

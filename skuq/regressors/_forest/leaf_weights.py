@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield blocks of rows.
 
-    A matrix with one row per row of the block and ``n_columns`` columns has a bounded size.
+    A block is so small that a matrix of its rows and of ``n_columns`` columns has a bounded size.
     """
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
