@@ -189,7 +189,7 @@ def test_rows_of_a_class_without_weight_do_not_calibrate():
     weighted = clone(model).fit(proba, labels, sample_weight=weight)
     copies = clone(model).fit(np.repeat(proba, weight, axis=0), np.repeat(labels, weight))
     np.testing.assert_array_equal(weighted.predict_set(proba, 0.8), copies.predict_set(proba, 0.8))
-    with pytest.raises(ValueError, match=r"the label 'dog'.* 0 calibration rows"):
+    with pytest.raises(ValueError, match=r"the label 'dog' at row 3, which has 0"):
         clone(model).set_params(group_by="class").fit(proba, labels, sample_weight=weight)
 
 
@@ -507,7 +507,7 @@ def test_a_rare_class_is_an_error_or_pooled():
 def test_a_class_without_calibration_rows_is_an_error_of_fit():
     rows = np.flatnonzero(Y != "dog")
     cv = [(np.arange(200), rows[rows >= 200])]
-    with pytest.raises(ValueError, match=r"the label 'dog'.*0 calibration rows"):
+    with pytest.raises(ValueError, match=r"the label 'dog', which has 0"):
         fitted(group_by="class", cv=cv, min_group_size=1)
 
 
@@ -519,13 +519,13 @@ def test_a_class_without_calibration_rows_is_an_error_of_fit():
         ({"calibration_size": 1.5}, ValueError, "`calibration_size` must be a share"),
         ({"calibration_size": 400}, ValueError, "`calibration_size` must leave rows to train on"),
         ({"group_by": True}, TypeError, "`group_by` must be a callable"),
-        ({"group_by": "side"}, TypeError, "`group_by` 'side' is a column name"),
+        ({"group_by": "side"}, TypeError, r"must be a DataFrame if `group_by` is a column name \('side'\)"),
         ({"density_ratio": 2.0}, TypeError, "`density_ratio` must be a callable"),
         ({"density_ratio": lambda X: -np.ones(len(X))}, ValueError, "`density_ratio` must be non-negative"),
         ({"density_ratio": lambda X: np.zeros(len(X))}, ValueError, "must be positive for at least one"),
         ({"density_ratio": lambda X: np.ones(3)}, ValueError, "`density_ratio` must have"),
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
-        ({"cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
+        ({"cv": "five"}, ValueError, "`cv` must be one of 'last', got 'five'"),
         ({"cv": [(np.arange(300), np.arange(200, 400))]}, ValueError, "fold 0 has row 200 in both"),
         (
             {"cv": 3, "group_by": "class"},

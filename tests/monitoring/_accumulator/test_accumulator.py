@@ -30,7 +30,7 @@ from tests.metrics.options import required
 MERGING = [
     spec
     for spec in all_specs().values()
-    if not spec.random and not spec.of_classes and spec.crps_part is None
+    if not (spec.random or spec.of_classes or spec.of_targets) and spec.crps_part is None
 ]
 LEVELS = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 SETTINGS = [{spec.abbreviation: required(spec)} for spec in MERGING if required(spec)]
@@ -356,7 +356,7 @@ def test_a_function_names_its_metric():
         ),
         (
             {"metrics": ["crps_uncertainty"]},
-            "must be computable from blocks of rows, but 'crps_uncertainty' is not, because it is not",
+            "must be computable from blocks of rows, but 'crps_uncertainty' is not, because it needs all",
         ),
         (
             {"metrics": ["auucc"], "options": {"auucc": {"vary": "bias"}}},
