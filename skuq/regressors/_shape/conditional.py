@@ -57,7 +57,7 @@ class ConditionalShape:
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        """Return the probabilities of new rows that the level is at most each threshold, shape (n, k)."""
+        """Return, for new rows, the probability that the level is at most each threshold, shape (n, k)."""
         codes = self.bins(table)
         return _mixed(np.stack([trees(codes) for trees in self.trees]), self.shares)
 
