@@ -11,7 +11,8 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12
-"""With this number of rows or more, 90 % intervals cover 87 to 95 % on average over training sets."""
+"""With this number of rows or more, 90 % intervals contain 87 to 95 % of the targets on average over training
+sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
@@ -27,7 +28,6 @@ def few_rows_reported() -> Iterator[None]:
 
 
 def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the sum of the weights, but at least the number of rows with positive weight."""
     if sample_weight is None:
         return float(n)
     return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))

@@ -11,7 +11,8 @@ from skuq._rounding import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 RANK_TOLERANCE = 1e-12
-"""Relative rounding error of a rank, so that 0.9 * 10 has rank 9 even if the product is slightly larger."""
+"""Relative rounding error of a rank. With this tolerance, 0.9 * 10 has rank 9 even if the product is slightly
+larger."""
 
 
 def rows_needed(coverage: float) -> int:
@@ -29,18 +30,16 @@ def has_rank(
 
 
 def score_level(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
-    """Return the quantile level of the scores for an interval of this coverage."""
     level = np.asarray(coverage, dtype=np.float64)
     return level if symmetric else (1 + level) / 2
 
 
 def rank_target(target: FloatArray, total: float) -> FloatArray:
-    """Return the rank ``target`` out of ``total``, reduced by its rounding error."""
     return np.asarray(target - np.maximum(RANK_TOLERANCE * target, level_rounding(target / total) * total))
 
 
 class WeightedRanks:
-    """Sorted weighted sample with its cumulative weights; values may be inf but not NaN."""
+    """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN."""
 
     def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
         self.weights: FloatArray | None = None
@@ -62,15 +61,13 @@ class WeightedRanks:
 
     @cached_property
     def _cumulative_from_top(self) -> FloatArray:
-        """Cumulative weights, beginning at the largest value."""
+        """Return the cumulative weights, beginning at the largest value."""
         return self.cumulative if self.weights is None else np.cumsum(self.weights[::-1])
 
     def quantile(self, target: FloatArray | float) -> FloatArray:
-        """Return the smallest value with cumulative weight at least ``target``, or inf if there is none."""
         return _value_at(self.values, self.cumulative, target, np.inf)
 
     def quantile_from_top(self, target: FloatArray | float) -> FloatArray:
-        """Return the largest v such that the values >= v have at least the weight ``target``, or -inf."""
         return _value_at(self.values[::-1], self._cumulative_from_top, target, -np.inf)
 
     @property
@@ -107,7 +104,6 @@ def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: Flo
 
 
 def _bisect(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
-    """Return the count by bisection over the rounded sums."""
     low, high = np.zeros(y.shape, dtype=np.intp), np.full(y.shape, values.size, dtype=np.intp)
     while (open_rows := low < high).any():
         middle = (low + high) // 2

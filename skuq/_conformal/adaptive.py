@@ -1,4 +1,4 @@
-"""Adaptive conformal inference: the miscoverage of the next interval depends on earlier misses.
+"""Adaptive conformal inference, in which the miscoverage of the next interval depends on earlier misses.
 
 Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
 https://arxiv.org/abs/2106.00170.
@@ -20,14 +20,13 @@ from skuq._typing import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Observed rows, each compared with the calibration rows of its prediction."""
+    """Observed rows. Each row is compared with the calibration rows of its prediction."""
 
     exceeded_weight: FloatArray  # Weight of the calibration scores below the score of each row, shape (m,).
     total: FloatArray  # Weight of all calibration scores plus the weight of the row, shape (m,).
     repetitions: FloatArray  # Number of repetitions of each row, shape (m,).
 
     def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
-        """Return whether the interval with this miscoverage misses each row."""
         if miscoverage <= 0:  # The interval is infinite.
             return np.zeros(self.exceeded_weight.shape, dtype=bool)
         if miscoverage >= 1:  # The interval is empty.
@@ -64,7 +63,10 @@ class AdaptiveCalibration:
         self._levels: dict[float, tuple[int, float]] = {}
 
     def extend(self, parts: Sequence[PredictedRows]) -> None:
-        """Compare the rows of the new parts with the earlier rows, and add them to the calibration set."""
+        """Compare the rows of the new parts with the earlier rows.
+
+        Then add the new rows to the calibration set.
+        """
         for part in parts[self._n_parts :]:
             new, observed = self._scored(part), []
             if self._n_parts:
@@ -77,7 +79,6 @@ class AdaptiveCalibration:
             self._n_parts += 1
 
     def miscoverage(self, coverage: float) -> float:
-        r"""Return :math:`\alpha_t` after all observed rows, which may be slightly outside [0, 1]."""
         nominal = 1 - coverage
         # The update continues from the last call, so that each observed row changes the miscoverage once.
         n_done, level = self._levels.get(coverage, (0, nominal))

@@ -1,4 +1,4 @@
-"""Calibration rows of split conformal prediction: scores and score quantiles."""
+"""Calibration rows of split conformal prediction, with their scores and score quantiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from skuq.distributions import Distribution
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows and their prediction by a model of other rows; ``y`` is empty until it is observed."""
+    """Rows, and their prediction by a model of other rows.
+
+    The array ``y`` is empty until the targets are observed.
+    """
 
     prediction: Any
     y: FloatArray
@@ -30,7 +33,7 @@ class PredictedRows(WeightedRows):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationScores:
-    """Scores, weights and groups of k calibration rows, in the order of their observation."""
+    """Scores, weights and groups of k calibration rows in the order of their observation."""
 
     scores: FloatArray  # One score per row, shape (1, k), or one score per bound, shape (2, k).
     repetitions: FloatArray  # Number of repetitions of each row, shape (k,).
@@ -41,7 +44,10 @@ class CalibrationScores:
     _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
-        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
+        """Concatenate both sets of rows, and keep only the last ``window`` rows.
+
+        With None, all rows are kept.
+        """
         latest = slice(None if window is None else -window, None)
         labels = self.labels
         if labels is not None and later.labels is not None:
@@ -62,12 +68,10 @@ class CalibrationScores:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """Weight of each row, its repetitions times its density ratio, shape (k,)."""
         return check_weight(self.repetitions * self.density_ratio)
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Groups of the rows, or None without groups."""
         return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
 
     @cached_property
@@ -81,7 +85,7 @@ class CalibrationScores:
             self.basis_rows.check()
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group, and the ranks of the calibration scores of the group."""
+        """Yield the new rows of each group and the ranks of the calibration scores of this group."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
         for number, new, calibrating in parts:
@@ -115,7 +119,6 @@ class CalibrationScores:
         return quantile
 
     def weight_for(self, rows: WeightedRows) -> FloatArray:
-        """Return the weight of the calibration rows in the group of each new row, shape (n,)."""
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
             weight[new] = ranks[-1].total
@@ -126,7 +129,7 @@ class CalibrationSet(CalibrationScores):
     """Calibration scores of intervals."""
 
     def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
-        """Return the weight of the calibration scores whose intervals miss the observed y, shape (n,)."""
+        """Return the weight of the calibration scores whose intervals do not contain y, shape (n,)."""
         # Rounded bounds are compared, so that the result agrees with `predict_interval`.
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
@@ -139,7 +142,6 @@ class CalibrationSet(CalibrationScores):
         return weight
 
     def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
-        """Return the conformal predictive distributions for a band whose bounds are equal."""
         return grouped_dist(
             self.groups,
             rows.labels,
@@ -153,7 +155,7 @@ class CalibrationSet(CalibrationScores):
 
 
 def check_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of calibration rows; raise an error if all are 0."""
+    """Return the weights of calibration rows. Raise an error if all weights are 0."""
     if not weight.sum() > 0:
         raise ValueError(
             "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "

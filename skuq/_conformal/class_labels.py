@@ -47,7 +47,10 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
-    """Warn that sets contain all classes, because calibration labels do not occur in the training rows."""
+    """Warn that sets contain all classes.
+
+    The reason is that training rows do not have some calibration labels.
+    """
     warn_user(
         f"at the coverage {100 * coverage:g} %, the sets contain all classes. {unknown:g} of {n:g} "
         "calibration rows have a label that no training row has. Use a lower coverage, or train on rows of "
@@ -57,7 +60,10 @@ def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
 
 
 def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
-    """Add the most probable class to empty sets; ``proba`` is called only if there are empty sets."""
+    """Add the most probable class to empty sets.
+
+    The function ``proba`` is called only if there are empty sets.
+    """
     empty = ~sets.any(axis=1)
     if empty.any():
         row, level = np.nonzero(empty)

@@ -1,4 +1,7 @@
-"""Groups of rows (Mondrian categories): scores are ranked within a group, so each group has a guarantee."""
+"""Groups of rows (Mondrian categories).
+
+Scores are ranked within a group, so that the coverage is guaranteed in each group.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,10 @@ from skuq.distributions import Concatenated, ConformalPredictive, Distribution
 RARE_GROUPS = ("raise", "pool")
 
 _SAME = 1e-9
-"""Scales with a smaller relative difference count as equal."""
+"""Two scales count as equal if their relative difference is smaller than this."""
 
 
 def check_groups(owner: Any) -> tuple[str, int]:
-    """Return the checked parameters ``rare_groups`` and ``min_group_size`` of an estimator."""
     rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
     min_group_size = check_integer(owner.min_group_size, "min_group_size")
     if owner.group_by is None:
@@ -29,7 +31,7 @@ def check_groups(owner: Any) -> tuple[str, int]:
 
 
 def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Return the result of ``group_by`` as an array of n labels; raise an error if a label is missing."""
+    """Return the result of ``group_by`` as an array of n labels. Raise an error if a label is missing."""
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -45,7 +47,10 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Part(NamedTuple):
-    """Indices of the new rows and of the calibration rows of one group; the number -1 means all groups."""
+    """Indices of the new rows and of the calibration rows of one group.
+
+    The group number -1 means all groups.
+    """
 
     number: int
     new: IntArray | slice
@@ -53,11 +58,14 @@ class Part(NamedTuple):
 
 
 ALL_ROWS = Part(-1, slice(None), slice(None))
-"""The single part that is used if there are no groups."""
+"""This part contains all rows. It is used if there are no groups."""
 
 
 class Groups:
-    """Groups of calibration rows; the rows with a label calibrate the new rows with this label."""
+    """Groups of calibration rows.
+
+    New rows with a label are calibrated on the calibration rows with the same label.
+    """
 
     def __init__(
         self,
@@ -83,7 +91,6 @@ class Groups:
             yield Part(number, np.flatnonzero(number_of == number), calibrating)
 
     def _number_of(self, labels: np.ndarray) -> IntArray:
-        """Return the group of each row, or -1 for rare labels."""
         codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)
         rare = (codes < 0) | self._rare[np.maximum(codes, 0)]
         if self.rare_groups == "raise" and rare.any():
@@ -112,7 +119,7 @@ def grouped_dist(
     *,
     symmetric: bool,
 ) -> Distribution:
-    """Return the conformal predictive distribution of each new row, in the order of the rows."""
+    """Return the conformal predictive distribution of each new row in the order of the rows."""
     weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
     parts, rows, positions = [], [], np.arange(len(loc))
     for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
@@ -130,7 +137,6 @@ def grouped_dist(
 
 
 def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
-    """Return increasing edges between bins of about equal weight."""
     # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)

@@ -1,4 +1,4 @@
-"""Split conformal prediction: one model, which is calibrated on held-out rows."""
+"""Split conformal prediction. A model is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
 from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Coverages of the intervals from which the distribution of method "cqr" is formed."""
+"""The distribution of the method "cqr" is formed from intervals with these coverages."""
 
 
 _FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
-"""Coverages for distributions with a basis, which needs a path of solutions per row and coverage."""
+"""Coverages for distributions over a basis. Their number is small, because each row and coverage needs a path
+of solutions."""
 
 
 class SplitConformal:
-    """A fitted model and its calibration rows."""
+    """Fitted model and its calibration rows."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
+        """Add rows to the calibration rows. If the rows are invalid, raise an error and change nothing."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
@@ -61,12 +62,11 @@ class SplitConformal:
             raise
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Predict the rows with the current calibration set, and then add them to it."""
+        """Predict the rows with the current calibration set, and then add the rows to this set."""
         effective_rows(weight, len(y))
         self.add(X, self._predict(X), y, weight)
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
-        """Return the calibration for a coverage, updated with all observed rows."""
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
         if key not in self._calibrations:
             self._calibrations[key] = AdaptiveCalibration(
@@ -77,7 +77,6 @@ class SplitConformal:
 
     @property
     def n_calibration(self) -> float:
-        """Number of current calibration rows, or the sum of their weights."""
         return float(self._calibration().calibration_set.repetitions.sum())
 
     def _rows(
@@ -119,7 +118,7 @@ class SplitConformal:
         return intervals.transpose(2, 1, 0)
 
     def _warn_of_unbounded(self, rows: PredictedRows, coverages: FloatArray, unbounded: BoolArray) -> None:
-        """Issue one `SmallSampleWarning` if the scores do not bound some rows."""
+        """Issue one `SmallSampleWarning` if the scores give no bound for some rows."""
         if self._options.basis is not None:
             warn_of_unbounded_rows(unbounded, "their bounds are infinite")
         elif unbounded.any():
@@ -137,7 +136,7 @@ class SplitConformal:
     def _bounds(
         self, rows: PredictedRows, quantile: FloatArray, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds from the band at ``coverage`` and the score quantile of ``miscoverage``."""
+        """Return the bounds from the band at ``coverage`` and the score quantile at ``miscoverage``."""
         # An adapted miscoverage may be outside [0, 1]. An empty interval becomes the point at its center.
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
@@ -145,7 +144,6 @@ class SplitConformal:
         return lower, upper
 
     def p_values(self, X: Any, y: FloatArray, coverage: float, rng: np.random.RandomState) -> FloatArray:
-        """Return the randomized ranks of the scores among the calibration rows and the earlier new rows."""
         rows = self._rows(X, self._predict(X), y)
         scores = self._score.score(rows.prediction, y, coverage).max(axis=0)
         past = self._calibration(coverage).calibration_set
@@ -157,18 +155,17 @@ class SplitConformal:
         return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row with the smallest ratio of both."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
         return float(calibration_weight[row]), float(test_weight[row])
 
     def dist(self, X: Any) -> Distribution:
-        """Return the predictive distributions, without the adaptation of the level by `partial_fit`."""
+        """Return the predictive distributions. They do not use the levels that `partial_fit` adapts."""
         return self._dist_of(self._rows(X, self._predict(X)))
 
     def point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return the point predictions and the distributions from one prediction of the model."""
+        """Return the point predictions and the distributions. The model predicts only once."""
         prediction, points = self._score.predict_with_point(self.estimator, self._model.model_input(X))
         return points, self._dist_of(self._rows(X, prediction))
 
@@ -197,7 +194,7 @@ class SplitConformal:
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
     def _mapped(self, rows: PredictedRows) -> Distribution:
-        """Return the predicted distributions with conformal levels, one map per group."""
+        """Return the predicted distributions with conformal levels. There is one map of levels per group."""
         parts, of_part = [], []
         for new, ranks in self._calibration().calibration_set.ranks_for(rows):
             of_part.append(np.arange(rows.n)[new])
@@ -206,7 +203,7 @@ class SplitConformal:
         return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _dist_over_basis(self, rows: PredictedRows) -> Distribution:
-        """Return the distributions whose quantiles are the finite bounds of a few coverages."""
+        """Return the distributions whose quantiles are the finite bounds at a few coverages."""
         (calibrating,) = self._parts
         bounds = np.empty((_FEW_COVERAGES.size, 2, rows.n))
         for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
@@ -231,7 +228,10 @@ class SplitConformal:
         return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
-        """Return the elements of `_COVERAGES` with finite bounds; raise an error for fewer than two."""
+        """Return the elements of `_COVERAGES` with finite bounds.
+
+        Raise an error if fewer than two are finite.
+        """
         target = score_level(_COVERAGES, self._score.symmetric) * (calibration_weight + test_weight)
         reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:

@@ -1,4 +1,4 @@
-"""Messages of distributions without a mean, a density or a decomposition."""
+"""Error messages of distributions without a mean, a density or a decomposition."""
 
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
 

@@ -1,4 +1,4 @@
-"""Array-like base class, so that scikit-learn can index distributions."""
+"""Base class that behaves like an array, so that scikit-learn can index distributions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class RowContainer(ABC, Generic[Selected]):
 
 
 def check_univariate(value: Any, name: str) -> None:
-    """Raise if the value is a joint distribution of several targets."""
+    """Raise an error if the value is a joint distribution of several targets."""
     if isinstance(value, RowContainer) and value._several_targets:
         raise TypeError(
             f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "

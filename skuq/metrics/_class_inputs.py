@@ -17,14 +17,14 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 
 ClassForecast = np.ndarray
-"""Probabilities, or sets as booleans, of shape (n, K)."""
+"""Array of shape (n, K), which contains probabilities, or sets as booleans."""
 
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
 @dataclass(frozen=True)
 class CheckedClasses:
-    """Checked rows with positive weight; ``codes`` are the codes of their targets."""
+    """Checked rows with positive weight. The array ``codes`` contains the codes of the targets."""
 
     codes: IntArray
     forecast: ClassForecast
@@ -136,7 +136,6 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the type of the labels in words, because pandas does not match labels of different types."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"
     return _KINDS.get(labels.dtype.kind, "objects")

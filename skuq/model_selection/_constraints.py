@@ -24,7 +24,6 @@ class Constraint:
     limit: float
 
     def violation(self, value: Value) -> Value:
-        """Return the relative violation of the limit, which is at most 0 if the constraint is satisfied."""
         excess = value - self.limit if self.operator == "<=" else self.limit - value
         return excess / (abs(self.limit) or 1.0)
 
@@ -59,7 +58,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
 
 
 def _check_range(constraint: Constraint) -> None:
-    """Raise if all values of a skuq metric satisfy the constraint, or if no value does."""
+    """Raise an error if all values of a skuq metric satisfy the constraint, or if no value does."""
     spec = find_spec(constraint.name)
     if spec is None:
         return

@@ -101,7 +101,7 @@ def refit_best(
 
 @dataclass(frozen=True)
 class RefitBest:
-    """Callable that `refit_best` returns; it returns the best candidate of ``cv_results_``."""
+    """Callable that returns the best candidate of ``cv_results_``. It is the result of `refit_best`."""
 
     scorer_name: str
     constraints: tuple[Constraint, ...] = ()
@@ -124,7 +124,10 @@ class RefitBest:
         return int(eligible[np.argmax(score[eligible])])
 
     def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
-        """Return the largest relative violation of each candidate; 0 if all constraints are satisfied."""
+        """Return the largest relative violation of each candidate.
+
+        It is 0 if all constraints are satisfied.
+        """
         worst = np.zeros(n)
         for constraint in self.constraints:
             violation = constraint.violation(_constraint_column(cv_results, constraint.name))

@@ -1,4 +1,4 @@
-"""Deep ensembles for regression, calibrated on out-of-bag rows."""
+"""Deep ensembles for regression. They are calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return how many out-of-bag members a calibration row needs; one member has no spread."""
+        """Return how many out-of-bag members a calibration row needs. A single member has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:

@@ -1,4 +1,4 @@
-"""One network that predicts mean and variance."""
+"""A single network that predicts a mean and a variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: snapshots of one network at the end of its training."""
+"""Stochastic weight averaging, from snapshots of one network at the end of its training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class SnapshotArchitecture:
 
 
 def snapshots_of(module: StackedModule) -> StackedModule:
-    """Return a module whose members are the snapshots of a single network."""
     network = module.take(slice(0, 1))
     weights = network.get_buffer("snapshots")[0]
     del network.snapshots
@@ -47,13 +46,13 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Callback that stores the weights after each of the last epochs, which have a constant learning rate."""
+    """Callback that stores the weights after each of the last epochs. Their learning rate is constant."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the settings are equal; fits with equal settings are trained together."""
+        """Return whether the settings are equal. Fits with equal settings are trained together."""
         return isinstance(other, TakeSnapshots) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Regions that contain several targets: boxes and ellipsoids, one per row."""
+"""Regions that contain several targets. A row has a box or an ellipsoid."""
 
 from __future__ import annotations
 

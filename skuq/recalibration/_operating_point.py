@@ -237,14 +237,13 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets; a target that equals its point mass up to rounding is set to the mean."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return distributions with the intervals ``target``; point masses become normal distributions."""
+    """Return distributions whose intervals are ``target``. Point masses become normal distributions."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []

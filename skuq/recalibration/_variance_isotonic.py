@@ -19,7 +19,7 @@ from skuq.recalibration._scaling import (
 )
 
 _LEAST_ROWS = 20
-"""Smallest number of rows per block with "auto"."""
+"""With "auto", a block has at least this number of rows."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
@@ -127,7 +127,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
 
 def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
-    """Raise unless all variances are finite and large enough to keep their precision."""
+    """Raise an error unless all variances are finite and large enough to keep their precision."""
     knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"

@@ -1,4 +1,4 @@
-"""Abstract base class of joint predictive distributions, with one row per sample."""
+"""Abstract base class of joint predictive distributions. A distribution has one row per sample."""
 
 from __future__ import annotations
 

@@ -134,6 +134,6 @@ def compare_score_decompositions(
 
 
 def _rows_of_table(problem: Problem, weight: FloatArray | None) -> FloatArray:
-    """Return score, miscalibration and discrimination for r sets of weights, shape (r, 3)."""
+    """Return score, miscalibration and discrimination for r vectors of weights, shape (r, 3)."""
     parts = problem.parts(problem.y[np.newaxis], weight)
     return np.stack([parts[..., i] @ problem.sections.share for i in range(3)], axis=1)

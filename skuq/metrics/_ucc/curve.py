@@ -402,7 +402,6 @@ def uncertainty_characteristics_curve(
 
 
 def _check_axes(x_axis: str, y_axis: str) -> None:
-    """Raise an error for an unknown axis."""
     check_option(x_axis, "x_axis", WIDTH_AXES)
     check_option(y_axis, "y_axis", MISS_AXES)
 
@@ -424,7 +423,6 @@ def check_part(
 
 
 def check_unit(normalize: object) -> float | None:
-    """Return the unit of an area as a number, or None for the standard deviation of the targets."""
     if normalize is None:
         return 1.0
     if isinstance(normalize, str):

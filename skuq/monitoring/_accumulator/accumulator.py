@@ -42,7 +42,7 @@ from skuq.monitoring._accumulator.report import ReportEntry, report_of
 from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
 
 MOST_SHOWN = 6
-"""The string representation has the names of at most this many metrics."""
+"""The string representation contains the names of at most this number of metrics."""
 
 
 class MetricAccumulator:
@@ -413,7 +413,6 @@ class MetricAccumulator:
         ]
 
     def _setting(self, name: str) -> Any:
-        """Return an argument in a form that can be compared between accumulators."""
         if name == "metrics":
             return self.metrics
         if name == "options":

@@ -1,4 +1,4 @@
-"""Held-out rows, which score epochs or calibrate the distribution."""
+"""Held-out rows, on which epochs are scored or the distribution is calibrated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq._typing import BoolArray, IntArray
 
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
-    """Return the mask of the held-out rows; with ``by_class``, the draw is stratified by class."""
+    """Return the mask of the held-out rows. With ``by_class``, the draw is stratified by class."""
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
@@ -62,7 +62,7 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
 
 
 def _checked_splitter(validation_size: Any) -> Any:
-    """Return the splitter or iterable, or raise if it is neither or needs groups."""
+    """Return the splitter or the iterable. Raise an error if it is neither, or if it needs groups."""
     splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
     if isinstance(validation_size, str) or not splits:
         raise ValueError(
