@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,15 +45,24 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     return array
 
 
-class Part(NamedTuple):
-    """Indices of the new rows and of the calibration rows of one group; the number -1 means all groups."""
+class Pooled(Enum):
+    """The label of rare groups, which are calibrated by all rows; an Enum is identical after unpickling."""
 
-    number: int
+    ALL_LABELS = "all labels"
+
+
+ALL_LABELS = Pooled.ALL_LABELS
+
+
+class Part(NamedTuple):
+    """Label of one group, and the indices of its new rows and its calibration rows."""
+
+    label: Hashable
     new: IntArray | slice
     calibrating: IntArray | slice
 
 
-ALL_ROWS = Part(-1, slice(None), slice(None))
+ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
 """The single part that is used if there are no groups."""
 
 
@@ -80,7 +90,8 @@ class Groups:
         number_of = self._number_of(labels)
         for number in np.unique(number_of).tolist():
             calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
-            yield Part(number, np.flatnonzero(number_of == number), calibrating)
+            label = ALL_LABELS if number < 0 else self._labels[number]
+            yield Part(label, np.flatnonzero(number_of == number), calibrating)
 
     def _number_of(self, labels: np.ndarray) -> IntArray:
         """Return the group of each row, or -1 for rare labels."""

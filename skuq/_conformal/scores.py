@@ -88,9 +88,8 @@ class ConformalScore(ABC):
         distances = self._distances(prediction, y, coverage)
         if not self.symmetric:
             return distances
-        return scores_rounded_to_cover(
-            distances.max(axis=0, keepdims=True), *self.band(prediction, coverage), y
-        )
+        largest = np.maximum(distances[0], distances[1])
+        return scores_rounded_to_cover(largest, *self.band(prediction, coverage), y)[np.newaxis]
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
         """Return the bounds of the values y whose scores are at most the quantiles."""
@@ -100,7 +99,7 @@ class ConformalScore(ABC):
     def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
         """Return the signed distances of y below and above the band, in units of the scale, shape (2, n)."""
         low, high, scale = self.band(prediction, coverage)
-        return np.stack([low - y, y - high]) / scale
+        return np.array([low - y, y - high]) / scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
@@ -128,7 +127,7 @@ class AbsoluteScore(ConformalScore):
         return dist.mean()
 
     def band(self, prediction: FloatArray, coverage: float) -> Band:
-        return Band(prediction, prediction, np.broadcast_to(1.0, prediction.shape))
+        return Band(prediction, prediction, np.ones(prediction.shape))
 
 
 class NormalizedScore(ConformalScore):
