@@ -68,6 +68,8 @@ class WeightedRanks:
             position = (values.searchsorted(removed) + nth).tolist()
             values = _without(values, position)
             kept_weights = None if kept_weights is None else _without(kept_weights, position)
+        if kept_weights is None and (weights != 1).any():
+            kept_weights = np.ones(values.size)
         order = added.argsort(kind="stable")
         added = added[order]
         position = values.searchsorted(added, side="right").tolist()

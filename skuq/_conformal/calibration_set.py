@@ -114,8 +114,10 @@ class CalibrationScores:
         for label, new, calibrating in parts:
             if label not in self._ranks_of_groups:
                 weight = check_weight(self.weight[calibrating])
+                # Sums of weights of 1 are ranks, which need no cumulative sum.
+                weights = weight if (weight != 1).any() else None
                 self._ranks_of_groups[label] = tuple(
-                    WeightedRanks(scores[calibrating], weight) for scores in self.scores
+                    WeightedRanks(scores[calibrating], weights) for scores in self.scores
                 )
             # One label applies to all new rows.
             one_group = labels is not None and len(labels) == 1
