@@ -26,11 +26,12 @@ from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
-from skuq.distributions import Empirical, Mixture, Normal
+from skuq.distributions import Empirical, EmpiricalJoint, Mixture, Normal
 from skuq.evaluation import score_decomposition
 from skuq.metrics import (
     adversarial_group_calibration_curve,
     crps_loss,
+    energy_score_loss,
     expected_normalized_calibration_error,
     interval_score_loss,
     mean_absolute_calibration_error,
@@ -41,6 +42,7 @@ from skuq.metrics import (
     regression_calibration_curve,
     root_mean_squared_calibration_error,
     uncertainty_calibration_error,
+    variogram_score_loss,
     weighted_interval_score_loss,
 )
 from skuq.prediction import predict_dist
@@ -265,6 +267,33 @@ def proper_scores(big: Data) -> Iterator[Line]:
         )
 
 
+def several_targets() -> Iterator[Line]:
+    """Compare scores of joint distributions; the default backend of the peer is numba if it is installed."""
+    rules = load("scoringrules")
+    if rules is None:
+        return
+    rng = np.random.default_rng(0)
+    for n, m, d in ((200, 100, 2), (1000, 100, 3), (100, 200, 3), (10, 500, 8)):
+        members, y = rng.normal(size=(n, m, d)), rng.normal(size=(n, d))
+        dist = EmpiricalJoint(members)
+        yield Line(
+            f"energy score, {n} rows, {m} members, {d} targets",
+            members.size,
+            lambda y=y, dist=dist: energy_score_loss(y, dist),
+            "scoringrules",
+            lambda y=y, members=members: rules.es_ensemble(y, members).mean(),
+            target=5,
+        )
+        yield Line(
+            f"variogram score, {n} rows, {m} members, {d} targets",
+            members.size,
+            lambda y=y, dist=dist: variogram_score_loss(y, dist),
+            "scoringrules",
+            lambda y=y, members=members: rules.vs_ensemble(y, members, p=0.5).mean(),
+            target=5,
+        )
+
+
 def decompositions() -> Iterator[Line]:
     scoring = load("model_diagnostics.scoring")
     if scoring is None:
@@ -361,6 +390,7 @@ def lines() -> Iterator[Line]:
     yield from quantile_scores(big)
     yield from binned_calibration(big)
     yield from proper_scores(big)
+    yield from several_targets()
     yield from adversarial_groups(middle)
     yield from decompositions()
 

@@ -14,6 +14,7 @@ FAMILIES = (
         "proper-scores",
         ("_proper", "_quantile_scores", "_weighted_scores", "_skill"),
     ),
+    ("Parts of the CRPS", "score-decomposition", ("crps_parts",)),
     (
         "Average calibration",
         "average-calibration",
@@ -34,6 +35,7 @@ FAMILIES = (
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Classes", "classes", ("_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
+    ("Several targets", "several-targets", ("energy", "variogram", "moments")),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")

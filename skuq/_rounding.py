@@ -45,3 +45,11 @@ def last_of_ties(rising: FloatArray, scale: float | FloatArray) -> BoolArray:
 def level_rounding(p: FloatArray) -> FloatArray:
     """Return the rounding error of the levels."""
     return np.asarray(np.minimum(LEVEL_ROUNDING, LEVEL_SHARE * p))
+
+
+def to_integers(values: FloatArray) -> FloatArray:
+    """Return the nearest integers, and the lower of two equally near ones, up to rounding."""
+    finite = np.isfinite(values)
+    size = np.where(finite, np.abs(values), 0.0)
+    slack = np.minimum(8 * np.spacing(size), 0.25)  # numbers beyond 2**52 are integers
+    return np.where(finite, np.ceil(values - 0.5 - slack), values)

@@ -169,7 +169,9 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         array = array[:, 0]
     if array.ndim == 2:
         raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. skuq handles one target at a time."
+            f"`{name}` must have one column, got {array.shape[1]}. This function handles "
+            "one target at a time. For several targets, use "
+            "`skuq.regressors.MultiOutputUncertaintyRegressor`."
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
@@ -274,7 +276,7 @@ def check_coverage(coverage: ArrayLike, name: str = "coverage") -> FloatArray:
     return check_open_unit(coverage, name)
 
 
-def check_single_coverage(coverage: float, name: str = "coverage") -> float:
+def check_single_coverage(coverage: ArrayLike, name: str = "coverage") -> float:
     array = check_open_unit(coverage, name)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number, got an array of shape {array.shape}.")
@@ -366,8 +368,11 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
     return array
 
 
-def check_support(lower: ArrayLike, upper: ArrayLike, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return copies of the bounds as arrays of shape (n,)."""
+def check_support(
+    lower: ArrayLike, upper: ArrayLike, n: int, integer: bool = False
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Return copies of the bounds of shape (n,), lower below upper, and whether the support is integer."""
+    integer = check_option(integer, "integer", (True, False))
     low, high = _read_bound(lower, "lower", n), _read_bound(upper, "upper", n)
     wrong = low >= high
     if wrong.any():
@@ -375,7 +380,14 @@ def check_support(lower: ArrayLike, upper: ArrayLike, n: int) -> tuple[FloatArra
         raise ValueError(
             f"`lower` must be less than `upper`, got {low[row]:g} >= {high[row]:g} at row {row}."
         )
-    return low, high
+    for bound, name in ((low, "lower"), (high, "upper")):
+        broken = integer & (np.round(bound) != bound)
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise ValueError(
+                f"`{name}` must be an integer or infinite with integer=True, got {bound[row]:g} at row {row}."
+            )
+    return low, high, integer
 
 
 def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
@@ -383,6 +395,11 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
     if array.shape not in {(), (n,)}:
         raise ValueError(f"`{name}` must be a number or have shape ({n},), got {array.shape}.")
     return np.array(np.broadcast_to(array, (n,)))
+
+
+def looks_like_counts(y: FloatArray) -> bool:
+    """Return whether all targets are integers, and the smallest is 0 or 1."""
+    return bool(0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all())
 
 
 def check_same_length(lengths: Sequence[int], name: str) -> int:

@@ -2,15 +2,18 @@
 
 ::
 
-    SkuqError ├── NotProbabilisticError   (ValueError)      the estimator has no predictive distribution ├──
-    NotRefittedError        (NotFittedError)  the search was fitted with refit=False ├──
-    NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity ├── NoDensityError
-    (ValueError)      the distribution has atoms and no density └── NoDecompositionError    (ValueError)
-    epistemic and aleatoric parts are not separated SkuqWarning                 (UserWarning) ├──
-    SmallSampleWarning                        too few rows for a reliable result ├── ConstraintWarning
-    no candidate satisfies every constraint ├── FoldMismatchWarning                       the refit differs
-    from the models of the folds └── InconsistentVersionWarning                another version of skuq pickled
-    the estimator
+    SkuqError
+    ├── NotProbabilisticError   (ValueError)      the estimator gives no predictive distribution
+    ├── NotRefittedError        (NotFittedError)  the search was fitted with refit=False
+    ├── NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity
+    ├── NoDensityError          (ValueError)      the distribution has atoms and no density
+    └── NoDecompositionError    (ValueError)      epistemic and aleatoric parts are not separated
+    SkuqWarning                 (UserWarning)
+    ├── SmallSampleWarning                        too few rows for a reliable result
+    ├── ConstraintWarning                         no candidate satisfies every constraint
+    ├── FoldMismatchWarning                       the refit differs from the models of the folds
+    ├── SupportWarning                            forecasts of counts have probability below 0
+    └── InconsistentVersionWarning                another version of skuq pickled the estimator
 """
 
 from sklearn.exceptions import NotFittedError
@@ -27,6 +30,7 @@ __all__ = [
     "SkuqError",
     "SkuqWarning",
     "SmallSampleWarning",
+    "SupportWarning",
 ]
 
 
@@ -109,6 +113,10 @@ class FoldMismatchWarning(SkuqWarning):
     Errors are measured for the models of the folds. The model that is fitted to all rows may have other
     errors. A possible cause is an estimator that stops early with some rows and not with others.
     """
+
+
+class SupportWarning(SkuqWarning):
+    """Forecasts of counts with more than 1 % of their probability below 0."""
 
 
 class InconsistentVersionWarning(SkuqWarning):

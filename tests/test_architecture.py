@@ -95,11 +95,11 @@ INTERFACES = {
         "_cramer": {"regressors"},
         "_estimated_scale": {"regressors"},
         "_members": {"recalibration"},
-        "_pit": {"metrics", "monitoring", "_conformal", "recalibration"},
+        "_pit": {"metrics", "monitoring", "_conformal", "recalibration", "regressors"},
         "_unreachable_levels": {"metrics", "evaluation", "_conformal"},
     },
     "prediction": {
-        "_child": {"_fitting", "_conformal", "regressors"},
+        "_child": {"_fitting", "_conformal", "regressors", "model_selection"},
         "_failures": {"_fitting", "regressors", "simulation"},
         "_predict_set": {"metrics", "_conformal", "displays"},
         "_resolve": {"_fitting", "regressors", "simulation"},

@@ -219,7 +219,8 @@ def test_few_modules_are_entered():
     assert len(fit.entered) <= 48
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
     report = CallPath("").of(lambda: uncertainty_report(Y, dist, random_state=0))
-    assert len(report.entered) <= 35  # 14 of them are families of metrics
+    # 15 of them are families of metrics, and 4 compute the parts of the CRPS.
+    assert len(report.entered) <= 40
 
 
 def test_few_modules_are_entered_until_the_first_update_of_an_ensemble(monkeypatch):

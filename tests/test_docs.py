@@ -332,6 +332,15 @@ CLAIMS = {
         "str(search.best_params_['estimator__linearregression']) == 'LinearRegression()'",
     ],
     "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.86 and 0.87 < covered['patients'] < 0.93"],
+    "docs/guides/how_to/kind_of_target.py": [
+        "(table.xs('default', level=1)['impossible'] > 0.25).all()",
+        "table.loc[('counts', 'default'), 'impossible'] > 0.95",
+        "(table.drop('default', level=1)['impossible'] == 0).all()",
+        "(table.xs('support', level=1) < table.xs('default', level=1))['CRPS / truth'].all()",
+        "table.loc[('many zeros', 'hurdle')].iloc[0] < table.loc[('many zeros', 'support')].iloc[0]",
+        "table.loc[('counts', 'support'), 'coverage'] > 0.93",
+        "np.corrcoef(per_year, np.exp(signal[test]))[0, 1] > 0.9",
+    ],
     "docs/guides/how_to/choose_a_method.py": [
         "(table.loc['coverage'] > 0.78).all() and (table.loc['coverage'] < 0.88).all()",
         "(confidence_interval[:, 0] > prediction_interval[:, 0]).all()",
@@ -448,7 +457,7 @@ def test_every_recalibrator_has_a_picture_and_a_row_in_both_tables():
     folder = ROOT / "docs" / "explanation"
     text = (folder / "recalibration.rst").read_text(encoding="utf-8")
     examples = (folder / "recalibrator-examples.rst").read_text(encoding="utf-8")
-    for name in set(recalibration.__all__) - {"BaseRecalibrator", "IdentityRecalibrator"}:
+    for name in set(recalibration.__all__) - {"BaseRecalibrator", "IdentityRecalibrator", "SupportMap"}:
         short = name.removesuffix("Recalibrator")
         assert text.count(f"    :class:`{short} <skuq.recalibration.{name}>` |") == 2, name
         assert len(re.findall(rf": {name}\n-+\n\n.. image:: generated/", examples)) == 1, name

@@ -44,6 +44,8 @@ OTHERS = {
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
     ("coverage", "ConformalClassifier.predict_set"),
+    ("coverage", "ConformalRegionRegressor.predict_interval"),
+    ("coverage", "ConformalRegionRegressor.predict_region"),
     ("coverage", "predict_set"),
     ("coverage", "prediction_set"),
     ("coverage", "conditional_set_coverage"),

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, MultiOutputMixin, clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
 
@@ -28,13 +28,20 @@ DIST = Normal(X[:, 0], 0.2 + 0.1 * np.abs(X[:, 1]))
 NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
 WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
+    "ConformalRegionRegressor": {"estimator": BayesianRidge()},
     "ConformalRegressor": {"estimator": BayesianRidge()},
     "CrossConformalRegressor": {"estimator": BayesianRidge()},
     "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
     "FunctionalRegressor": {"estimator": BayesianRidge()},
+    "HurdleRegressor": {
+        "classifier": LogisticRegression(),
+        "regressor": BayesianRidge(),
+        "at": float(Y[0]),
+    },
     "MixtureRegressor": {
         "estimators": [("ridge", BayesianRidge()), ("forest", UncertaintyRegressor(Ridge()))]
     },
+    "MultiOutputUncertaintyRegressor": {"estimator": BayesianRidge()},
     "MultiQuantileRegressor": {"estimator": QuantileRegressor(alpha=0)},
     "RecalibratedRegressor": {"estimator": BayesianRidge()},
     "ResidualRegressor": {"estimator": LinearRegression()},
@@ -45,6 +52,7 @@ WRAPPED = {
 NETWORK = {"hidden_layer_sizes": (4,), "max_epochs": 3, "n_estimators": 4, "n_draws": 5, "n_snapshots": 3}
 VARIANTS = [
     ("BootstrapRegressor", {"noise": "heteroscedastic"}),
+    ("ConformalRegionRegressor", {"method": "cv+", "cv": 3}),
     ("ConformalRegressor", {"method": "split", "calibration_size": 20}),
     ("ConformalRegressor", {"method": "normalized", "symmetric": False}),
     ("CrossConformalRegressor", {"method": "cv+", "cv": 4}),
@@ -111,6 +119,8 @@ def forecast(estimator):
         return estimator.fit(DIST, Y).transform(DIST).quantile([0.2, 0.5, 0.7])
     if is_classifier(estimator):
         return estimator.fit(X, Y > 0).predict_proba(X)
+    if isinstance(estimator, MultiOutputMixin):
+        return estimator.fit(X, np.column_stack([Y, X[:, 1] - Y])).predict_interval(X, 0.6)
     return estimator.fit(X, Y).predict_dist(X).quantile([0.2, 0.5, 0.7])
 
 

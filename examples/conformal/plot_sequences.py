@@ -48,7 +48,7 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The fixed intervals cover 68 % of the rows, and 27 % of the worst 100 hours. Each method of adaptation covers
-# 90 to 92 % of the rows. "dtaci" weights several steps. It therefore recovers faster than "aci" with its default
-# step, and 2.3 % of its intervals are infinite. "tracking" has no infinite intervals. The methods adapt the
-# width of the intervals only; the model is not refitted.
+# The fixed intervals cover 68 % of the rows, and 27 % of the worst 100 hours. Each method of adaptation
+# covers 90 to 92 % of the rows. "dtaci" weights several steps. It therefore recovers faster than "aci" with
+# its default step, and 2.3 % of its intervals are infinite. "tracking" has no infinite intervals. The methods
+# adapt the width of the intervals only; the model is not refitted.

@@ -75,7 +75,7 @@ class AdaptiveCalibration:
         self._states: dict[float, tuple[int, AdaptedLevels | TrackedQuantiles]] = {}
 
     def add(self, part: PredictedRows) -> None:
-        """Compare the rows with the earlier rows and add them; if they are invalid, raise and change nothing."""
+        """Compare the rows with the earlier rows, and add them; change nothing if they are invalid."""
         band = self._score.band(part.prediction, self._coverage)
         new = self._scored(part)
         if self.n_parts:

@@ -61,7 +61,7 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         """
         self._check_new(X)
         checked = check_coverage(coverage)
-        bounds = self._conformal.interval(X, np.atleast_1d(checked))
+        bounds = self._bounds_on_support(self._conformal.interval(X, np.atleast_1d(checked)))
         return bounds if checked.ndim else bounds[:, :, 0]
 
     def _draw_seeds(self) -> list[int]:

@@ -15,9 +15,10 @@ from skuq._fitting.distribution_transformer import get_feature_names_out, set_ou
 from skuq._fitting.metadata import router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.support import Support, read_support
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
@@ -114,6 +115,14 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         )
         return dist
 
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        """Fit, and return tested rows and their distributions by models that are not trained on them.
+
+        Unlike `_fit_transform`, a subclass may leave rows out or test a row several times, such as with
+        time-ordered folds.
+        """
+        return np.arange(len(data)), self._fit_transform(data, progress)
+
     def _routes_weight(self) -> bool:
         """Return whether the wrapped estimator gets the weights; False if rows are drawn with the weights."""
         return True
@@ -136,6 +145,29 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
 
+    def _support(self) -> Support | None:
+        """Return the checked parameter ``support``; None without this parameter."""
+        support = getattr(self, "support", None)
+        return None if support is None else read_support(support)
+
+    def _on_support(self, dist: Distribution) -> Distribution:
+        support = self._support()
+        return dist if support is None else support.apply(dist)
+
+    def _bounds_on_support(self, bounds: FloatArray) -> FloatArray:
+        support = self._support()
+        return bounds if support is None else support.map_bounds(bounds)
+
+    def _point_and_supported_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        """Return the point predictions and the distributions on the support."""
+        point, dist = self._point_and_dist(X)
+        support = self._support()
+        if support is None:
+            return point, dist
+        dist = self._on_support(dist)
+        has_point = type(self)._point is not BaseUncertaintyRegressor._point
+        return (support.clip(point) if has_point else dist.mean()), dist
+
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the predictive distribution of y given X.
@@ -157,7 +189,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self : object
             The fitted regressor.
         """
-        data = self._read(X, y, sample_weight, fit_params, "fit")
+        data = self._read_supported(X, y, sample_weight, fit_params, "fit")
         progress = Progress(self, self._n_tasks())
         self._fit(data, progress)
         progress.close()
@@ -189,11 +221,32 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist : Distribution of n rows
             Distribution in row order.
         """
-        data = self._read(X, y, sample_weight, fit_params, "fit_transform")
+        data = self._read_supported(X, y, sample_weight, fit_params, "fit_transform")
         progress = Progress(self, self._n_tasks())
         dist = self._fit_transform(data, progress)
         progress.close()
-        return dist
+        return self._on_support(dist)
+
+    def _read_supported(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        """Return checked data whose targets are values of the support."""
+        support = self._support()
+        data = self._read(X, y, sample_weight, fit_params, caller)
+        if support is not None:
+            support.check(data.y, self.support)
+        return data
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit_tested(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> tuple[IntArray, Distribution]:
+        """Fit on all rows, and return the rows that folds test, and their out-of-sample distributions."""
+        data = self._read_supported(X, y, sample_weight, fit_params, "fit_transform")
+        progress = Progress(self, self._n_tasks())
+        rows, dist = self._fit_and_test(data, progress)
+        progress.close()
+        return rows, self._on_support(dist)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
@@ -233,7 +286,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Distribution in the units of y.
         """
         self._check_new(X)
-        return self._predict_dist(X)
+        return self._on_support(self._predict_dist(X))
 
     def transform(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row, for the next step of a Pipeline.
@@ -270,10 +323,13 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """
         self._check_new(X)
         if return_std:
-            points, dist = self._point_and_dist(X)
+            points, dist = self._point_and_supported_dist(X)
             return points, dist.std()
         point = self._point(X)
-        return self._predict_dist(X).mean() if point is None else point
+        if point is None:
+            return self._on_support(self._predict_dist(X)).mean()
+        support = self._support()
+        return point if support is None else support.clip(point)
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals.
@@ -333,6 +389,11 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if hasattr(self, "estimator"):
             return router_for(self, estimator=self.estimator)
         return super().get_metadata_routing()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether a fit has ended; a fit that fails has set only the attributes of the columns."""
+        fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
+        return bool(fitted - {"n_features_in_", "feature_names_in_"})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

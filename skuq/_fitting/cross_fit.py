@@ -31,7 +31,7 @@ from skuq._sklearn_compat import (
 )
 from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_integer, check_random_state
-from skuq.distributions import Distribution, concat
+from skuq.distributions import Distribution, JointDistribution, concat
 from skuq.prediction._failures import note_fold, place_of
 from skuq.prediction._resolve import predict_dist
 
@@ -255,6 +255,6 @@ def _predict(estimator: Any, X: Any, split: Split, predict: Callable[[Any, Any],
 
 
 def _concatenate(predictions: tuple[Any, ...]) -> Any:
-    if isinstance(predictions[0], Distribution):
+    if isinstance(predictions[0], Distribution | JointDistribution):
         return concat(predictions)
     return np.concatenate([np.asarray(prediction) for prediction in predictions])

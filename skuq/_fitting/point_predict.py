@@ -22,8 +22,8 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
-    """Return an estimator's point predictions and distributions, from one prediction if possible."""
-    own = getattr(estimator, "_point_and_dist", None)
+    """Return an estimator's point predictions and distributions; compute both in one pass if possible."""
+    own = getattr(estimator, "_point_and_supported_dist", None)
     if own is not None:
         estimator._check_new(X)
         with sequential_in_cluster_task():

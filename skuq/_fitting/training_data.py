@@ -161,7 +161,7 @@ def read_training(
 ) -> TrainingData:
     """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient."""
     if hasattr(owner, "estimator"):
-        _check_wrapped(owner.estimator)
+        check_wrapped(owner.estimator)
     y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
     check_X(X)
     target = check_y(y, owner, column=y_original is not None)
@@ -178,7 +178,7 @@ def read_training(
     return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
 
 
-def _check_wrapped(estimator: Any) -> None:
+def check_wrapped(estimator: Any) -> None:
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     name = type(estimator).__name__

@@ -98,12 +98,12 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         which increases the coverage.
     cv : int, "last", splitter or iterable of (train, test), default=None
         None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use
-        "last" for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its test
-        rows. With several folds (CV+), no rows are held out: each row is predicted by the model that is fitted
-        without the fold of this row. An int k is ``StratifiedKFold(k, shuffle=True)``.
+        "last" for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its
+        test rows. With several folds (CV+), no rows are held out: each row is predicted by the model that is
+        fitted without the fold of this row. An int k is ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out for calibration. Cannot be combined with folds, a splitter or
-        a FrozenEstimator.
+        Share or number of rows that are held out for calibration. Cannot be combined with folds, a splitter
+        or a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None

@@ -5,6 +5,8 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._interval import IntervalDisplay
+from skuq.displays._joint_pair import JointPairDisplay
+from skuq.displays._joint_rank_histogram import JointRankHistogramDisplay
 from skuq.displays._metric_agreement import MetricAgreementDisplay
 from skuq.displays._murphy import MurphyDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
@@ -15,6 +17,7 @@ from skuq.displays._quantile_reliability import QuantileReliabilityDisplay
 from skuq.displays._relative_economic_value import RelativeEconomicValueDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
+from skuq.displays._rootogram import RootogramDisplay
 from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
@@ -26,6 +29,8 @@ __all__ = [
     "CalibrationDriftDisplay",
     "ClassReliabilityDisplay",
     "IntervalDisplay",
+    "JointPairDisplay",
+    "JointRankHistogramDisplay",
     "MetricAgreementDisplay",
     "MurphyDisplay",
     "PITHistogramDisplay",
@@ -36,6 +41,7 @@ __all__ = [
     "RelativeEconomicValueDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",
+    "RootogramDisplay",
     "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",

@@ -80,6 +80,9 @@ class Display(AxesMixin, ABC):
 
     _of_classes: ClassVar[bool] = False
 
+    _of_joints: ClassVar[bool] = False
+    """Whether the display takes joint distributions of several targets."""
+
     @classmethod
     @abstractmethod
     def from_predictions(
@@ -192,7 +195,8 @@ class Display(AxesMixin, ABC):
         options: dict[str, Any],
     ) -> list[Fold]:
         check_cv_results(cv_results)
-        target = np.asarray(y) if cls._of_classes else check_target(y, "y", count_rows(X))
+        as_given = cls._of_classes or cls._of_joints
+        target = np.asarray(y) if as_given else check_target(y, "y", count_rows(X))
         weight = check_sample_weight(sample_weight, len(target))
         return [
             Fold(

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.stats import binom, poisson
+from scipy.stats import binom, poisson, uniform
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     check_integer,
     check_n_bins,
     check_option,
+    check_random_state,
     check_repetitions,
     check_single_coverage,
+    check_target,
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
 from skuq.displays._drawing import (
@@ -33,6 +35,7 @@ from skuq.displays._drawing import (
     next_color,
     percent,
 )
+from skuq.distributions import ScipyDistribution, as_distribution
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
 
@@ -102,8 +105,9 @@ class PITHistogramDisplay(HistogramMixin, Display):
     more rows. The probability is computed without simulation [1]_.
 
     A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
-    [2]_. The bins then vary less, so the band contains all bins with a higher probability. Dependent rows,
-    such as neighboring hours, would require a wider band.
+    [2]_. The bins then vary less, so all bins are inside the band with a higher probability, unless
+    `from_predictions` randomizes the PIT. `RootogramDisplay` compares counts with their forecasts. Rows with
+    dependent errors, such as neighboring hours, need a wider band.
 
     References
     ----------
@@ -217,6 +221,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
         *,
         n_bins: int = 10,
         band: Band | None = "simultaneous",
+        randomized: bool = False,
+        random_state: int | np.random.RandomState | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -234,6 +240,13 @@ class PITHistogramDisplay(HistogramMixin, Display):
             Number of bins of equal width, at least 2.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             The band, as in `plot`. Use None if the weights are not counts of rows.
+        randomized : bool, default=False
+            Whether a target on an atom has one PIT value, drawn at random from the values of the atom. False
+            distributes the row evenly over these values. The randomized PIT of a calibrated discrete forecast
+            is uniform, so that the band has its nominal probability. Without randomization, two calls give
+            the same plot.
+        random_state : int, RandomState instance or None, default=None
+            Source of the random PIT values; an integer gives the same plot in each call.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -249,6 +262,8 @@ class PITHistogramDisplay(HistogramMixin, Display):
             The drawn display.
         """
         check_matplotlib("PITHistogramDisplay.from_predictions")
+        if check_option(randomized, "randomized", (True, False)):
+            y_true, y_pred = _as_uniform(y_true, y_pred, check_random_state(random_state))
         check_integer(n_bins, "n_bins", minimum=2)
         curve = regression_calibration_curve(y_true, y_pred, levels=n_bins - 1, sample_weight=sample_weight)
         n = len(np.asarray(y_true))
@@ -305,6 +320,16 @@ class PITHistogramDisplay(HistogramMixin, Display):
             check_repetitions(n, accumulator.n_rows)
         shares = _shares(curve.observed[distance.argmin(axis=1)])
         return cls(proportions=shares, n_rows=n, name=name).plot(ax, band=band, **kwargs)
+
+
+def _as_uniform(
+    y_true: ArrayLike, y_pred: Any, rng: np.random.RandomState
+) -> tuple[FloatArray, ScipyDistribution]:
+    """Return the randomized PIT values, and standard uniform forecasts of them."""
+    dist = as_distribution(y_pred)
+    y, n = check_target(y_true, n=len(dist)), len(dist)
+    pit = dist.cdf(y) - np.exp(dist.logpmf(y)) * rng.uniform(size=n)
+    return np.clip(pit, 0.0, 1.0), ScipyDistribution(uniform(np.zeros(n)))
 
 
 def _shares(observed: FloatArray) -> FloatArray:

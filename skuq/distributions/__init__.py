@@ -7,6 +7,13 @@ from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._hurdle import Hurdle
+from skuq.distributions._joint.base import JointDistribution
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
+from skuq.distributions._joint.copula import CopulaJoint
+from skuq.distributions._joint.empirical import EmpiricalJoint
+from skuq.distributions._joint.normal import NormalJoint
+from skuq.distributions._joint.template import normal_template, rank_template
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
@@ -18,16 +25,23 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._supported import Supported
 from skuq.distributions._transformed import Transformed
+from skuq.distributions._truncated import Truncated
 
 __all__ = [
     "BetaRecalibrated",
     "Concatenated",
+    "ConcatenatedJoint",
     "ConformalPredictive",
+    "CopulaJoint",
     "Distribution",
     "Empirical",
+    "EmpiricalJoint",
+    "Hurdle",
+    "JointDistribution",
     "LevelMap",
     "Mixture",
     "Normal",
+    "NormalJoint",
     "NormalMixture",
     "Quantiles",
     "Recalibrated",
@@ -36,7 +50,10 @@ __all__ = [
     "StudentT",
     "Supported",
     "Transformed",
+    "Truncated",
     "affine",
     "as_distribution",
     "concat",
+    "normal_template",
+    "rank_template",
 ]

@@ -11,8 +11,9 @@ from numpy.polynomial import Polynomial
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 
@@ -40,6 +41,7 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     >>> affine(Normal([20.0], [5.0]), shift=32.0, factor=1.8).interval(0.9).round(2)
     array([[53.2, 82.8]])
     """
+    check_univariate(dist, "dist")
     if not isinstance(dist, Distribution):
         raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
     n = len(dist)
@@ -86,7 +88,7 @@ class Affine(Distribution):
     def _merge(cls, parts: Sequence[Affine]) -> Affine | None:
         if len({part.has_density for part in parts}) > 1:
             return None
-        base = concat([part.base for part in parts])
+        base = stack_rows([part.base for part in parts])
         shift, factor = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("shift", "factor")
         )
@@ -140,6 +142,10 @@ class Affine(Distribution):
     @property
     def has_density(self) -> bool:
         return self.base.has_density
+
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self.base._logpdf(self._back(y)) - np.log(np.abs(self.factor))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -14,15 +14,14 @@ from scipy.special import ndtri
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
-    as_float_array,
     check_coverage,
     check_integer,
-    check_no_nan,
     check_probabilities,
     check_random_state,
     check_rows,
     check_support,
 )
+from skuq.distributions._discrete.atoms import log_masses
 from skuq.distributions._messages import NO_DECOMPOSITION, NO_DENSITY, NO_MEAN
 from skuq.distributions._numerics.cdf_quadrature import (
     UNIFORM,
@@ -32,7 +31,7 @@ from skuq.distributions._numerics.cdf_quadrature import (
     value_moments,
 )
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
-from skuq.distributions._numerics.levels import smaller_tail
+from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
 from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
@@ -82,8 +81,6 @@ class Distribution(RowContainer["Distribution"]):
     def _ppf(self, p: FloatArray) -> FloatArray:
         """Return the smallest y with cdf(y) >= p, with p a 0-d array or of shape (n,)."""
 
-    # ------------------------------------------------ hooks with numerical defaults
-
     def _sf(self, y: FloatArray) -> FloatArray:
         """Return P(Y > y); override this method if a formula is more precise."""
         return 1.0 - self._cdf(y)
@@ -109,6 +106,10 @@ class Distribution(RowContainer["Distribution"]):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        """Return log P(Y = y), minus infinity where y is no atom; called only without a density."""
+        return log_masses(self, y)
+
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._weighted_crps(y, UNIFORM)
 
@@ -123,8 +124,8 @@ class Distribution(RowContainer["Distribution"]):
         """Return the integrals of F^2 below y and of (1 - F)^2 above y in closed form, or None."""
         return None
 
-    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
-        return self._supported(self, lower, upper)
+    def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
+        return self._supported(self, lower, upper, integer)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         """Return E|Y - y|; override this method if a closed form exists."""
@@ -154,11 +155,7 @@ class Distribution(RowContainer["Distribution"]):
         finite = self._finite_part()
         if finite is not self:
             return finite._sample(m, rng)
-        n = len(self)
-        out = np.empty((m, n))
-        for row in out:
-            row[:] = self._ppf(rng.uniform(size=n))
-        return out.T
+        return inverse_samples(self, m, rng)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
         """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z, or None."""
@@ -225,17 +222,6 @@ class Distribution(RowContainer["Distribution"]):
         """
         return self._mean_and_std[1].copy()
 
-    def var(self) -> FloatArray:
-        """Return the variance of each row, shape (n,), in squared units of y.
-
-        Returns
-        -------
-        var : ndarray of shape (n,)
-            The square of `std`; infinite if the square overflows.
-        """
-        with np.errstate(over="ignore"):
-            return np.square(self.std())
-
     def median(self) -> FloatArray:
         """Return the median of each row, shape (n,), in the units of y.
 
@@ -286,6 +272,27 @@ class Distribution(RowContainer["Distribution"]):
     def has_density(self) -> bool:
         """True if every row has a density; if False, a row has atoms, and `logpdf` raises an error."""
         return False
+
+    @property
+    def has_mass(self) -> bool:
+        """True if every row has only atoms on known points, such as the integers; see `logpmf`."""
+        return False
+
+    def logpmf(self, y: ArrayLike) -> FloatArray:
+        """Return the logarithm of the probability P(Y = y).
+
+        Parameters
+        ----------
+        y : float or array-like of shape (n,)
+            Values in the units of the target.
+
+        Returns
+        -------
+        logpmf : ndarray of shape (n,)
+            Natural logarithm of the mass of the atom at y; minus infinity where y is no atom.
+        """
+        values = self._check_y(y)
+        return np.full(len(self), -np.inf) if self.has_density else self._logpmf(values)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the logarithm of the density at ``y``.
@@ -418,21 +425,25 @@ class Distribution(RowContainer["Distribution"]):
             return np.where(infinite, np.inf, self._crps(np.where(infinite, 0.0, values)))
         return self._crps(values)
 
-    def clip(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> Distribution:
+    def clip(
+        self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf, integer: bool = False
+    ) -> Distribution:
         """Return the distribution of ``np.clip(Y, lower, upper)``, with atoms at the bounds.
 
         Parameters
         ----------
         lower, upper : float or array-like of shape (n,), default=-inf, inf
             Bounds in the units of the target, for all rows or one per row; ``lower`` is less than ``upper``.
+        integer : bool, default=False
+            Whether Y is also rounded to the nearest integer. The bounds must then be integers or infinite.
 
         Returns
         -------
         dist : Supported
             Clipped distribution. For an `Empirical`, the result is an `Empirical` of the clipped members.
         """
-        low, high = check_support(lower, upper, len(self))
-        return self if np.isinf([low, high]).all() else self._clip(low, high)
+        low, high, whole = check_support(lower, upper, len(self), integer)
+        return self if not whole and np.isinf([low, high]).all() else self._clip(low, high, whole)
 
     def sample(self, m: int, random_state: int | np.random.RandomState | None = None) -> FloatArray:
         """Draw independent samples from every row.
@@ -483,18 +494,3 @@ class Distribution(RowContainer["Distribution"]):
             If the model does not separate epistemic and aleatoric uncertainty.
         """
         raise NoDecompositionError(NO_DECOMPOSITION.format(kind=type(self).__name__))
-
-    # ----------------------------------------------------------------------------- helpers
-
-    def _set(self, **values: Any) -> Self:
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-            object.__setattr__(self, name, value)
-        return self
-
-    def _check_y(self, y: ArrayLike) -> FloatArray:
-        values = check_no_nan(as_float_array(y, "y"), "y")
-        if values.ndim == 0:
-            return np.broadcast_to(values, (len(self),))
-        return check_rows(values, "y", len(self))

@@ -14,11 +14,12 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import read_weights
 from skuq.distributions._numerics.beta_maps import BetaMaps
 from skuq.distributions._numerics.cdf_quadrature import LANDMARK_TAIL, quantile_landmarks
+from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0
@@ -137,7 +138,7 @@ class BetaRecalibrated(Distribution):
         a, b, c = (np.concatenate([getattr(part, name) for part in parts]) for name in ("a", "b", "c"))
         equal = all(part.weights is None for part in parts)
         weights = None if equal else np.concatenate([part._maps.weights.T for part in parts])
-        return BetaRecalibrated(concat([part.base for part in parts]), a, b, c, weights)
+        return BetaRecalibrated(stack_rows([part.base for part in parts]), a, b, c, weights)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return self._maps.lower(*log_levels(self.base, y))
@@ -243,6 +244,7 @@ def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return checked copies of the parameters and weights, each of shape (n, k)."""
+    check_univariate(base, "base")
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     tables = [_read_table(values, name, len(base)) for name, values in (("a", a), ("b", b), ("c", c))]

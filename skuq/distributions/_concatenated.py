@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
+Container = TypeVar("Container", bound=RowContainer[Any])
 
-def concat(parts: Sequence[Distribution]) -> Distribution:
+
+@overload
+def concat(parts: Sequence[Distribution]) -> Distribution: ...
+@overload
+def concat(parts: Sequence[Container]) -> Container: ...
+def concat(parts: Any) -> Any:
     """Stack the rows of several distributions into one.
 
     Parameters
     ----------
-    parts : sequence of Distribution
-        At least one distribution; families may differ.
+    parts : sequence of Distribution, or sequence of JointDistribution
+        At least one distribution; families may differ. Joint distributions must have the same targets.
 
     Returns
     -------
-    dist : Distribution
+    dist : Distribution or JointDistribution
         A distribution of the common family if the parts have the same family and can be merged, otherwise
-        `Concatenated`.
+        `Concatenated` or `ConcatenatedJoint`.
 
     Examples
     --------
@@ -37,6 +44,15 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
     >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
     Concatenated(n=2)
     """
+    if isinstance(parts, list | tuple):
+        for part in parts:
+            if isinstance(part, RowContainer) and part._several_targets:
+                return type(part)._stack(parts)
+    return stack_rows(parts)
+
+
+def stack_rows(parts: Sequence[Distribution]) -> Distribution:
+    """Return the rows of several distributions, in one family if they can be merged."""
     parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]
@@ -84,7 +100,7 @@ class Concatenated(Distribution):
 
     def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
         parts, order = _flatten(read_parts(parts, "parts"), np.asarray(order))
-        owner, local = _locate(parts, order)
+        owner, local = locate(parts, order)
         rows, used = [], []
         for index, part in enumerate(parts):
             mine = np.flatnonzero(owner == index)
@@ -98,7 +114,7 @@ class Concatenated(Distribution):
     @cached_property
     def _part_rows(self) -> list[IntArray]:
         """Row numbers of this distribution for each part, in ascending order."""
-        owner = _locate(self.parts, self.order)[0]
+        owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
     def _rows(self) -> int:
@@ -166,15 +182,24 @@ class Concatenated(Distribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._logpdf(rows), y)
 
+    @property
+    def has_mass(self) -> bool:
+        return all(part.has_mass for part in self.parts)
+
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part.logpmf(rows), y)
+
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._crps(rows), y)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         return self._dispatch(lambda part, rows: part._weighted_crps(rows, weight), y)
 
-    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
+    def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
         pairs = zip(self.parts, self._part_rows, strict=True)
-        return Concatenated([part._clip(lower[rows], upper[rows]) for part, rows in pairs], self.order)
+        return Concatenated(
+            [part._clip(lower[rows], upper[rows], integer) for part, rows in pairs], self.order
+        )
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._mean_distance(rows), y)
@@ -215,12 +240,14 @@ class Concatenated(Distribution):
 
 
 def read_parts(parts: Any, name: str) -> list[Distribution]:
+    check_univariate(parts, name)
     if isinstance(parts, Distribution) or not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0:
         raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
     listed = list(parts)
     if not listed:
         raise ValueError(f"`{name}` must hold at least one distribution, got none.")
     for part in listed:
+        check_univariate(part, name)
         if not isinstance(part, Distribution):
             raise TypeError(f"`{name}` must hold distributions, got {type(part).__name__}.")
     return listed
@@ -236,7 +263,7 @@ def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distr
     return flat, rows[order]
 
 
-def _locate(parts: Sequence[Distribution], order: IntArray) -> tuple[IntArray, IntArray]:
+def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]:
     total = sum(len(part) for part in parts)
     if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
         raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")

@@ -6,6 +6,7 @@ from typing import Any
 
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._scipy import ScipyDistribution, is_frozen_scipy
 
 
@@ -27,8 +28,8 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     Raises
     ------
     TypeError
-        If ``y_pred`` has another type. An array of shape (n, 2) is ambiguous: its columns may be bounds
-        or parameters.
+        If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of
+        shape (n, 2) is ambiguous: its columns may be bounds or parameters.
 
     Examples
     --------
@@ -38,6 +39,7 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     """
     if isinstance(y_pred, Distribution):
         return y_pred
+    check_univariate(y_pred, name)
     if isinstance(y_pred, tuple):
         if len(y_pred) != 2:
             raise ValueError(f"`{name}` must be (loc, scale) if it is a tuple, got {len(y_pred)} entries.")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._ranks import rank_target
+from skuq._rounding import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
@@ -65,6 +66,14 @@ class Empirical(Distribution):
                 np.take_along_axis(share, order, axis=1),
             )
         self._set(members=values, weights=share)
+
+    @classmethod
+    def _from_owned(cls, members: FloatArray, weights: FloatArray | None) -> Empirical:
+        """Return the distribution of new arrays, whose members are sorted in place without a copy."""
+        if weights is not None:
+            return cls(members, weights)
+        members.sort(axis=1)
+        return object.__new__(cls)._set(members=members, weights=None)
 
     def _rows(self) -> int:
         return len(self.members)
@@ -159,8 +168,9 @@ class Empirical(Distribution):
         outside += np.maximum(self.members[:, 0] - y, 0.0) * above(1.0)
         return np.asarray(score.sum(axis=1) + outside)
 
-    def _clip(self, lower: FloatArray, upper: FloatArray) -> Distribution:
-        members = np.clip(self.members, lower[:, np.newaxis], upper[:, np.newaxis])
+    def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
+        members = to_integers(self.members) if integer else self.members
+        members = np.clip(members, lower[:, np.newaxis], upper[:, np.newaxis])
         return Empirical(members, self.weights)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:

@@ -3,8 +3,9 @@
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
 
 NO_DENSITY = (
-    "this {kind} has no density, because a row has atoms (point masses or ties). `pdf`, `logpdf` and the log "
-    "score are undefined. Use `crps`, or a family with a density."
+    "this {kind} has no density, because a row has atoms (point masses or ties). `pdf` and `logpdf` are "
+    "undefined, and so is the log score unless every row is discrete (`has_mass`). Use `crps`, `logpmf` for "
+    "the masses of atoms, or a family with a density."
 )
 
 NO_DECOMPOSITION = (

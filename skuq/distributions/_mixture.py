@@ -14,7 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat, read_parts
+from skuq.distributions._concatenated import read_parts, stack_rows
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
@@ -129,7 +129,7 @@ class Mixture(Distribution):
             return None
         columns = zip(*(part.components for part in parts), strict=True)
         weights = np.concatenate([part._w() for part in parts])
-        return Mixture([concat(column) for column in columns], weights, parts[0].ensemble)
+        return Mixture([stack_rows(column) for column in columns], weights, parts[0].ensemble)
 
     def _w(self) -> FloatArray:
         return _weights(self.weights, len(self), len(self.components))
@@ -252,6 +252,14 @@ class Mixture(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
+        return np.asarray(logsumexp(terms, axis=1, b=self._w()))
+
+    @property
+    def has_mass(self) -> bool:
+        return all(part.has_mass for part in self.components)
+
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        terms = np.stack([part.logpmf(y) for part in self.components], axis=1)
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
     def _finite_part(self) -> Distribution:

@@ -16,29 +16,12 @@ from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, tie_tolerance
 
-FLOAT32_ROUNDING = 2.0**-22
-"""Rounding error of a few operations in single precision, which some models use."""
-
-_SHARE_OF_SPREAD = 1e-3
-"""Upper limit for the rounding error, relative to the interquartile range."""
+__all__ = ["FLOAT32_ROUNDING", "PER_ATOM", "pit_scores", "randomized_scores", "spread_atoms", "tie_tolerance"]
 
 PER_ATOM = 8
 """Number of points that represent a row on an atom."""
-
-_WIDER = 8.0
-"""Ratio of the widths of two windows around y. Their probabilities are equal only if y is an atom."""
-
-
-def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
-    """Return the largest distance between y and an atom at which y counts as on the atom, shape (n,)."""
-    low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
-    size = np.abs(y)
-    for quartile in (low, high):
-        size = np.maximum(size, np.where(np.isfinite(quartile), np.abs(quartile), 0.0))
-    with np.errstate(invalid="ignore"):
-        spread = _SHARE_OF_SPREAD * (high - low)
-    return np.where(spread > 0, np.minimum(FLOAT32_ROUNDING * size, spread), FLOAT32_ROUNDING * size)
 
 
 def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -46,12 +29,7 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
     score = dist._normal_score(y)
     if dist.has_density:
         return score, score
-    near = tie_tolerance(dist, y)
-    low, high = np.minimum(y - near, np.nextafter(y, -np.inf)), y + near
-    mass = dist._cdf(high) - dist._cdf(low)
-    far = _WIDER * near
-    window = dist._cdf(y + far) - dist._cdf(np.minimum(y - far, low))
-    atom = (mass > 0) & (mass > 0.5 * window)
+    low, high, atom = atom_windows(dist, y)
     if not atom.any():
         return score, score
     return (
@@ -82,6 +60,12 @@ def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomSt
     scores = upper.copy()
     scores[atom] = _scores_between(lower[atom], upper[atom], rng.uniform(size=np.count_nonzero(atom)))
     return scores
+
+
+def middle_scores(dist: Distribution, y: FloatArray) -> FloatArray:
+    """Return the normal scores of the middle between F(y-) and F(y), shape (n,)."""
+    lower, upper = pit_scores(dist, y)
+    return np.where(lower < upper, _scores_between(lower, upper, np.full(lower.shape, 0.5)), upper)
 
 
 def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._messages import NO_MEAN
@@ -22,6 +22,7 @@ from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -110,7 +111,7 @@ class Recalibrated(Distribution):
     def _merge(cls, parts: Sequence[Recalibrated]) -> Distribution | None:
         if not all(part.level_map.equals(parts[0].level_map) for part in parts):
             return None
-        return Recalibrated(concat([part.base for part in parts]), parts[0].level_map)
+        return Recalibrated(stack_rows([part.base for part in parts]), parts[0].level_map)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         return self.level_map.pieces(self.base._normal_score(y))
@@ -145,6 +146,10 @@ class Recalibrated(Distribution):
     @property
     def has_density(self) -> bool:
         return self.base.has_density
+
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self.base._normal_score(y)
@@ -279,6 +284,7 @@ def _less_rounding(score: FloatArray) -> FloatArray:
 
 
 def _check_parts(base: Distribution, level_map: LevelMap) -> None:
+    check_univariate(base, "base")
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     if not isinstance(level_map, LevelMap):

@@ -15,9 +15,8 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-
-_MOST_ATOMS = 300
-"""If a step cdf has at most this number of atoms, its integral is a sum."""
+from skuq.distributions._discrete.counts import count_means
+from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -37,7 +36,9 @@ class ScipyDistribution(Distribution):
     Notes
     -----
     Every method calls scipy. The CRPS is an integral of the quantile function, with about 250 calls of scipy.
-    For a discrete distribution, the CRPS is a sum over the integers of the support.
+    The CRPS of Poisson, binomial and negative binomial distributions has a closed form. For other discrete
+    distributions, the CRPS is a sum over the integers of the support. Discrete distributions have masses
+    instead of a density, see `logpmf`.
 
     Examples
     --------
@@ -159,14 +160,29 @@ class ScipyDistribution(Distribution):
     def has_density(self) -> bool:
         return not self._discrete
 
+    @property
+    def has_mass(self) -> bool:
+        return self._discrete
+
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(self.frozen.logpdf(y), dtype=float)
 
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        return np.asarray(self.frozen.logpmf(y), dtype=float)
+
     def _crps(self, y: FloatArray) -> FloatArray:
-        return self._sum_steps(y, 2) if self._discrete else super()._crps(y)
+        if not self._discrete:
+            return super()._crps(y)
+        means = count_means(self.frozen, self._parameters, y)
+        if means is None:
+            return self._sum_steps(y, 2)
+        return np.maximum(means.distance - means.half_difference, 0.0)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        return self._sum_steps(y, 1) if self._discrete else super()._mean_distance(y)
+        if not self._discrete:
+            return super()._mean_distance(y)
+        means = count_means(self.frozen, self._parameters, y)
+        return self._sum_steps(y, 1) if means is None else means.distance
 
     @property
     def _integrates_values(self) -> bool:
@@ -175,32 +191,15 @@ class ScipyDistribution(Distribution):
     def _landmarks(self) -> FloatArray:
         """Return quantiles, or all atoms of a row with few atoms."""
         points = super()._landmarks()
-        low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
-        few = self._discrete & (high - low <= _MOST_ATOMS)
-        if not few.any():
+        if not self._discrete:
             return points
-        atoms = np.minimum(
-            low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
-        )
-        width = max(points.shape[1], atoms.shape[1])
-        # The last point is repeated, which adds panels of width 0.
-        out = np.repeat(points[:, [-1]], width, axis=1)
-        out[:, : points.shape[1]] = points
-        out[few] = high[few, np.newaxis]
-        out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms
-        return out
+        return with_atoms(points, self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13)))
 
     def _sum_steps(self, y: FloatArray, power: int) -> FloatArray:
-        """Return the sum of |F(k) - 1{y <= k}|^power over the integers k of the support."""
-        low, high = self._ppf(np.asarray(1e-15)), self._isf(np.asarray(1e-15))
-        inside = np.clip(y, low, high)
-        score = np.abs(y - inside)
-        for step in range(int(np.max(high - low)) + 1):
-            k = low + step
-            cdf = self._cdf(k)
-            split = np.clip(inside - k, 0.0, 1.0)  # The observation y may be between two atoms.
-            score += np.where(k < high, split * cdf**power + (1 - split) * (1 - cdf) ** power, 0.0)
-        return score
+        """Sum |F(k) - 1{y <= k}|^power over unit steps; the step cdf is 0 or 1 outside the support."""
+        low, high = self._ppf(TAIL), self._isf(TAIL)
+        score = sum_steps(self, y, low, high, lambda cdf: cdf**power, lambda sf: sf**power)
+        return np.abs(y - np.clip(y, low, high)) + score
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.frozen.rvs(size=(m, len(self)), random_state=rng), dtype=float).T

@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
@@ -22,6 +22,7 @@ from skuq.distributions._numerics.level_quadrature import (
     level_mean_distance,
     level_moments,
 )
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -117,6 +118,7 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> None:
+        check_univariate(base, "base")
         if not isinstance(base, Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         for name, function in (("func", func), ("inverse_func", inverse_func)):
@@ -160,7 +162,7 @@ class Transformed(Distribution):
         names = ("func", "inverse_func", "inverse_derivative")
         if any(getattr(part, name) != getattr(first, name) for part in parts for name in names):
             return None
-        return first._rebuild(concat([part.base for part in parts]))
+        return first._rebuild(stack_rows([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the base values of y, and -1, 0 or 1 for y below, inside or above the support."""
@@ -214,6 +216,10 @@ class Transformed(Distribution):
     @property
     def has_density(self) -> bool:
         return self.base.has_density
+
+    @property
+    def has_mass(self) -> bool:
+        return self.base.has_mass
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)

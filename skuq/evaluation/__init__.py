@@ -9,6 +9,7 @@ from skuq.evaluation._decomposition.reliability import (
     quantile_reliability_curve,
 )
 from skuq.evaluation._economic_value import relative_economic_value
+from skuq.evaluation._joint_report import JointReport, joint_report
 from skuq.evaluation._metric_agreement import MetricAgreement, metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
 from skuq.evaluation._report.table import UncertaintyReport
@@ -23,6 +24,7 @@ from skuq.evaluation._significance import (
 __all__ = [
     "BootstrapInterval",
     "ConditionalCoverageEstimate",
+    "JointReport",
     "MetricAgreement",
     "PermutationTest",
     "ScoreDecomposition",
@@ -32,6 +34,7 @@ __all__ = [
     "compare_score_decompositions",
     "conditional_coverage_estimate",
     "expected_loss",
+    "joint_report",
     "metric_agreement",
     "optimal_action",
     "paired_permutation_test",

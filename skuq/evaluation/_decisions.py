@@ -126,10 +126,10 @@ def expected_loss(
     >>> sales = Normal(100.0, 20.0)
     >>> optimal_action(sales, "pinball", level=3 / (3 + 1)).round(2)
     array([113.49])
-    >>> (3 + 1) * expected_loss(sales, "pinball", level=0.75).round(3)
-    array([25.424])
-    >>> (3 + 1) * expected_loss(sales, "pinball", action=100.0, level=0.75).round(3)
-    array([31.916])
+    >>> (4 * expected_loss(sales, "pinball", level=0.75)).round(3)
+    array([25.422])
+    >>> (4 * expected_loss(sales, "pinball", action=100.0, level=0.75)).round(3)
+    array([31.915])
 
     Monitoring: estimates of the absolute error of the predicted mean, and the observed error. The noise has
     the standard deviation ``exp(x / 2)``. The first model is correct for each x. The second model is

@@ -237,6 +237,12 @@ def evaluations(
                 "`metric` must be a metric of distributions or intervals, got the classification metric "
                 f"{definition.abbreviation!r}. For its bootstrap interval, use `uncertainty_report`."
             )
+        if definition.of_targets:
+            raise ValueError(
+                f"`metric` must be a metric of one target, got {definition.abbreviation!r}, a score of joint "
+                "distributions. Compute it for each fold, or resample a metric of `y_pred.linear(w)` or of "
+                "`y_pred.marginal(...)`."
+            )
         if definition.random:  # The value, all resamples and all models use the same seed.
             settings["random_state"] = seed_of(settings, rng)
     elif not callable(definition):

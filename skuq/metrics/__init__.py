@@ -14,6 +14,11 @@ from skuq.metrics._average_calibration import (
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
 from skuq.metrics._conditional_coverage import conditional_coverage_error
+from skuq.metrics._decomposition.crps_parts import (
+    crps_discrimination_score,
+    crps_miscalibration_error,
+    crps_uncertainty,
+)
 from skuq.metrics._expected_calibration import class_reliability_table, expected_calibration_error
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
@@ -21,6 +26,10 @@ from skuq.metrics._group_calibration import (
 )
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
+from skuq.metrics._joint.energy import energy_score_loss
+from skuq.metrics._joint.moments import dawid_sebastiani_loss, linear_crps_loss, mean_crps_loss
+from skuq.metrics._joint.rank_histogram import JointRankHistogram, joint_rank_histogram
+from skuq.metrics._joint.variogram import variogram_score_loss
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._murphy import MurphyCurve, murphy_curve
 from skuq.metrics._prediction_sets import (
@@ -61,6 +70,7 @@ __all__ = [
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "JointRankHistogram",
     "MurphyCurve",
     "OperatingPoint",
     "UncertaintyCharacteristicsCurve",
@@ -75,8 +85,13 @@ __all__ = [
     "conditional_coverage_error",
     "conditional_set_coverage",
     "coverage_width_loss",
+    "crps_discrimination_score",
     "crps_loss",
+    "crps_miscalibration_error",
     "crps_skill_score",
+    "crps_uncertainty",
+    "dawid_sebastiani_loss",
+    "energy_score_loss",
     "expected_calibration_error",
     "expected_coverage_probability_error",
     "expected_normalized_calibration_error",
@@ -87,8 +102,11 @@ __all__ = [
     "interval_excess",
     "interval_miss_rate",
     "interval_score_loss",
+    "joint_rank_histogram",
+    "linear_crps_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
+    "mean_crps_loss",
     "mean_interval_half_width",
     "mean_interval_width",
     "mean_set_size",
@@ -112,6 +130,7 @@ __all__ = [
     "threshold_weighted_nll_loss",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",
+    "variogram_score_loss",
     "weighted_interval_score_loss",
     "worst_slab_coverage",
 ]

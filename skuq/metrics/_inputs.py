@@ -20,7 +20,7 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
-from skuq.distributions import Distribution, as_distribution
+from skuq.distributions import Distribution, JointDistribution, as_distribution
 from skuq.distributions._pit import pit_scores, tie_tolerance
 from skuq.metrics._kernels import covered
 
@@ -183,7 +183,8 @@ def _is_empty(column: Any) -> bool:
 
 def is_bounds(y_pred: Any) -> bool:
     """Return whether the forecast is an array of bounds; False for tuples."""
-    return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, Distribution))
+    is_dist = isinstance(y_pred, Distribution | JointDistribution)
+    return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not is_dist)
 
 
 def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:

@@ -17,6 +17,14 @@ from skuq.metrics._class_inputs import (
     sets_of,
 )
 from skuq.metrics._conditional_coverage import coverage_risk
+from skuq.metrics._decomposition.crps_parts import DEFAULT_LEVELS, crps_levels, crps_sections
+from skuq.metrics._decomposition.sections import (
+    ClassSections,
+    MeanSections,
+    QuantileSections,
+    Sections,
+    ThresholdSections,
+)
 from skuq.metrics._group_calibration import RowGroups, Squares
 from skuq.metrics._inputs import (
     Forecast,
@@ -47,16 +55,22 @@ from skuq.metrics._ucc.kernels import critical_scales
 
 __all__ = [
     "BLOCK",
+    "DEFAULT_LEVELS",
     "Binning",
     "ClassForecast",
+    "ClassSections",
     "DistributionScorer",
     "Forecast",
+    "MeanSections",
     "MetricFunction",
     "MetricScorer",
     "MetricSpec",
     "OrderedWeights",
+    "QuantileSections",
     "RowGroups",
+    "Sections",
     "Squares",
+    "ThresholdSections",
     "WeightFunction",
     "all_specs",
     "check_class",
@@ -71,6 +85,8 @@ __all__ = [
     "coverage_rows",
     "covered",
     "critical_scales",
+    "crps_levels",
+    "crps_sections",
     "curve_rows",
     "draw_codes",
     "find_spec",

@@ -35,7 +35,8 @@ def make_scorer(
         ``make_scorer("mpiw", greater_is_better=False)`` to select narrow intervals.
     **options
         Keyword arguments of the metric. If the metric draws random numbers, the default is
-        ``random_state=0``, so that a search scores all candidates with the same random numbers.
+        ``random_state=0``, so that a search scores all candidates with the same random numbers. If the metric
+        scores several targets, the default is ``scale="std"``, so that the score does not depend on units.
 
     Returns
     -------
@@ -78,6 +79,8 @@ def make_scorer(
     check_options(spec, options)
     if spec.random:
         options.setdefault("random_state", 0)
+    if spec.of_targets and "scale" in spec.options:
+        options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
             f"`greater_is_better` must be None for {spec.abbreviation!r}, because the direction of this "

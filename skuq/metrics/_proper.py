@@ -118,7 +118,8 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
 
 
 def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
-    return -dist.logpdf(y)
+    """Return minus the log density, or minus the log mass if the forecast has only atoms on known points."""
+    return -(dist.logpmf(y) if dist.has_mass else dist.logpdf(y))
 
 
 @metric(
@@ -139,24 +140,31 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
     outliers and for distributions without a density.
 
+    For discrete forecasts, such as counts, the probability of the target replaces the density, and the
+    minimum is 0. Do not compare the log score of a discrete forecast with the log score of a density.
+
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. The forecast must have a density.
+        Forecast of every target. Every row must have a density (`has_density`), or every row must be discrete
+        (`has_mass`).
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     loss : float
-        In nats. Multiplying y by c adds log(c). Infinite if the density at a target is 0.
+        In nats. Multiplying y by c adds log(c) for densities. Infinite if the density or the mass at a target
+        is 0.
 
     Raises
     ------
     NoDensityError
-        If the forecast has atoms, such as an ensemble or a scale of 0.
+        If the forecast has atoms and is not discrete: an ensemble, a scale of 0, a clipped forecast, or a
+        `~skuq.distributions.Hurdle` of a continuous distribution. Such a forecast is scored in two parts: the
+        probability of the atom by the log loss of classification, and the rest by this function.
 
     See Also
     --------
@@ -178,6 +186,9 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     >>> from skuq.metrics import nll_loss
     >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
     1.1689
+    >>> from scipy import stats
+    >>> round(nll_loss([1, 2], stats.poisson([1.0, 1.0])), 4)
+    1.3466
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     return weighted_mean(nll_rows(y, dist), weight)

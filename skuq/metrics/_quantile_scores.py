@@ -223,7 +223,7 @@ def interval_score_loss(
     coverages = check_coverage(coverage)
     if coverages.ndim and isinstance(forecast, Distribution):
         return float(interval_score_by_coverage(y, forecast, coverages, weight).mean())
-    check_single_coverage(coverage)  # type: ignore[arg-type]  # bounds have one coverage
+    check_single_coverage(coverage)  # bounds have one coverage
     return weighted_mean(interval_score_rows(y, forecast, coverage=coverage), weight)
 
 

@@ -126,10 +126,10 @@ class MetricSpec:
         Value of the best possible forecast. A string is the name of the option that has this value.
     optimum_of_sets : str or None
         Name of the option that has the value of the best possible sets, for sets instead of probabilities.
-    needs : {"distribution", "density", "interval", "moments", "proba", "set"}
+    needs : {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
         Type of forecast that the metric requires. Metrics of intervals also accept bounds. Metrics with
         "proba" and "set" evaluate forecasts of classes and have the argument ``labels``. Metrics of sets also
-        accept probabilities.
+        accept probabilities. Metrics with "joint" evaluate joint distributions of several targets.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     bounds : (float, float)
@@ -146,6 +146,9 @@ class MetricSpec:
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
+    crps_part : {"miscalibration", "discrimination", "uncertainty"} or None
+        Part of the CRPS that is the metric. Reports compute all parts together, and omit their intervals,
+        because rows that are repeated in a resample increase the parts.
     """
 
     abbreviation: str
@@ -153,7 +156,7 @@ class MetricSpec:
     units: int | Literal["log"]
     direction: Literal["lower", "higher"] | None
     optimum: float | str | None
-    needs: Literal["distribution", "density", "interval", "moments", "proba", "set"]
+    needs: Literal["distribution", "density", "interval", "moments", "proba", "set", "joint"]
     proper: bool
     source: str
     function: MetricFunction
@@ -166,6 +169,7 @@ class MetricSpec:
     fast: FastPath = FastPath()
     merging: Merging | None = None
     optimum_of_sets: str | None = None
+    crps_part: str | None = None
 
     @property
     def compute(self) -> MetricFunction:
@@ -196,6 +200,11 @@ class MetricSpec:
     def of_classes(self) -> bool:
         """Whether the target is a class and the forecast has one column per class."""
         return self.needs in ("proba", "set")
+
+    @property
+    def of_targets(self) -> bool:
+        """Whether the forecast is a joint distribution of several targets."""
+        return self.needs == "joint"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -240,6 +249,9 @@ ORDER = (
     "set_size",
     "set_coverage_error",
     "crps",
+    "crps_miscalibration",
+    "crps_discrimination",
+    "crps_uncertainty",
     "nll",
     "qce",
     "pinball",
@@ -258,6 +270,11 @@ ORDER = (
     "auucc",
     "auucc_gain",
     "wsc",
+    "energy_score",
+    "variogram_score",
+    "mean_crps",
+    "linear_crps",
+    "dawid_sebastiani",
 )
 """Metrics in the order of the report and tables. Other metrics follow in the order of definition."""
 

@@ -123,18 +123,26 @@ def _catboost() -> dict[str, Any]:
 
 
 def _deep_ensemble() -> dict[str, Any]:
-    own: dict[str, Any] = {"hidden_layer_sizes": (64, 64), "learning_rate": 8e-3, "loss": "beta_nll"}
-
+    own: dict[str, Any] = {
+        "hidden_layer_sizes": (64, 64),
+        "n_frequencies": "auto",
+        "loss": "beta_nll",
+        "bootstrap": True,
+        "learning_rate": 8e-3,
+    }
     params = {
         "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
-        "learning_rate": loguniform(1e-3, 1e-2),
-        "loss": ["beta_nll", "crps"],
+        "n_frequencies": ["auto", 0],
+        "loss": ["beta_nll", "nll", "crps"],
+        "bootstrap": [True, "folds"],
+        # the default is the geometric mean of the bounds
+        "learning_rate": loguniform(2e-3, 3.2e-2),
     }
     cost = Cost(3.0, 2.5, 1e-2)
     estimator = Deferred(
         "deep_ensemble", partial(make_deep_ensemble, **own), ("torch", "skorch"), cost, own, out_of_bag=True
     )
-    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}
+    return {"estimator": estimator, "methods": ["native"], "params": params}
 
 
 def _ngboost() -> dict[str, Any]:

@@ -7,12 +7,14 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._sklearn_compat import count_rows, routing_enabled
 from skuq._typing import ArrayLike, IntArray
 from skuq._validation import check_option, check_target, check_unmasked
 from skuq.distributions import Distribution
+from skuq.prediction._child import iter_wrapped
 
 
 @overload
@@ -66,12 +68,12 @@ def cross_val_predict_dist(
         Any estimator that `predict_dist` accepts; cloned for each fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
         Features, or predictions for a recalibrator.
-    y : array-like of shape (n,), default=None
-        Observed targets.
+    y : array-like of shape (n,) or (n, d), default=None
+        The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
-        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are shuffled,
-        because models would have to extrapolate if the rows of X are sorted.
+        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
+        shuffled, because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
     params : dict, default=None
@@ -85,7 +87,7 @@ def cross_val_predict_dist(
 
     Returns
     -------
-    dist : Distribution
+    dist : Distribution or JointDistribution
         Distributions of the n rows in the order of X, in the units of y. With ``return_rows``, distributions
         of the rows in ``rows``.
     rows : ndarray of int
@@ -128,7 +130,7 @@ def cross_val_predict_dist(
         raise TypeError(f"`estimator` must be an instance with a method `fit`, got {estimator!r}.")
     check_unmasked(X, "X")
     n = count_rows(X)
-    target = y if y is None or wraps_skorch(estimator) else check_target(y, "y", n)
+    target = y if y is None or _keeps_shape(estimator, y) else check_target(y, "y", n)
     splitter = resolve_cv(cv, random_state=0)
     if routing_enabled():
         splitter, params = _route(estimator, splitter, X, target, groups, params or {})
@@ -139,6 +141,15 @@ def cross_val_predict_dist(
     rows, dist = fitted.tested()
     order = np.argsort(rows, kind="stable")
     return dist[order], rows[order]
+
+
+def _keeps_shape(estimator: Any, y: Any) -> bool:
+    """Return whether the estimator checks the shape of y: networks of skorch, and several targets."""
+    return (
+        wraps_skorch(estimator)
+        or any(isinstance(one, BaseJointRegressor) for one in iter_wrapped(estimator))
+        or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
+    )
 
 
 def _route(

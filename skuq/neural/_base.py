@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch.history import History
 
@@ -26,8 +28,8 @@ from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
-from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, TrainingSpec
-from skuq.neural._training.scaling import Standardizer
+from skuq.neural._training.plan import AUTO_EPOCHS, PATIENCE, FitPlan, TrainingOptions, TrainingSpec
+from skuq.neural._training.scaling import FEW_CATEGORIES, Standardizer, table_of
 from skuq.neural._training.trainer import TrainedFit, train
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
@@ -97,7 +99,12 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         """Return the checked settings of the layers, without their sizes."""
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
-        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
+        codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
+
+    def _max_indicators(self) -> float:
+        """Return the largest number of categories of a column without an embedding."""
+        return FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
@@ -116,6 +123,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             batch_size=check_integer(self.batch_size, "batch_size"),
             max_epochs=self.max_epochs,
             auto_epochs=self._auto_epochs,
+            patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
             lr_schedule=check_option(self.lr_schedule, "lr_schedule", ("cosine", "constant")),
             clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
             device=self.device,
@@ -192,9 +200,29 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         check_unmasked(X, "X")
 
-    def _features(self, X: Any) -> FloatArray:
-        features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        return features
+    def _check_features(self, X: Any, y: Any) -> Any:
+        """Return training features: a data frame with columns of strings or dates, or an array of numbers."""
+        table = table_of(X)
+        if table is None:
+            return validate_data(
+                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+            )[0]
+        # checks the columns, and the number of rows
+        zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
+        validate_data(self, zeros, y, ensure_min_samples=2)
+        return table
+
+    def _features(self, X: Any) -> Any:
+        """Return checked features of new rows."""
+        if self._fitted_posterior.scaler.columns.encoder is None:
+            return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return X
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
 
     def _current_posterior(self) -> Any:
         """Return the posterior with the current networks and `device`, which may change after unpickling."""
@@ -229,8 +257,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
-        options = one._options()
+        one._options()  # checks the parameters
         plans.append(one._prepare(data))
+        options = one._options()  # the layers depend on the categories, which `_prepare` finds
         # options may contain objects of the user that are not hashable
         group = next((members for others, members in groups if others == options), None)
         if group is None:

@@ -76,7 +76,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs.
+        and at most 200 epochs. With `keep_best`, the training ends earlier at twice its best epoch,
+        but not before epoch 40.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -88,6 +89,10 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -207,6 +212,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -232,6 +238,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.dtype = dtype
         self.callbacks = callbacks
         self.net_params = net_params
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

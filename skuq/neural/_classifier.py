@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.labels import check_labels
 from skuq._fitting.progress import Progress
@@ -21,7 +20,7 @@ from skuq._versioned import versioned
 from skuq.neural._base import BaseNeuralEstimator
 from skuq.neural._cross_entropy import CrossEntropyLoss
 from skuq.neural._predictive.class_probabilities import ClassPosterior, EntropyParts
-from skuq.neural._training.plan import TrainingSpec
+from skuq.neural._training.plan import TrainingSpec, rows_with_weight
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
 
@@ -71,7 +70,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         """Return the checked data; the target contains the codes of the classes."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
-        features, labels = validate_data(self, X, labels, dtype=np.float64, ensure_min_samples=2)
+        features = self._check_features(X, labels)
         weight = check_sample_weight(sample_weight, len(labels))
         classes, codes = np.unique(labels, return_inverse=True)
         counted = np.unique(codes if weight is None else codes[weight > 0])
@@ -98,8 +97,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"class {label!r} are held out. Use more rows, a smaller `validation_size` or "
                 "keep_best=False."
             )
-        weight = None if data.sample_weight is None else data.sample_weight[~held_out]
-        return Standardizer.fit_features(data.X[~held_out], weight, self.standardize)
+        return Standardizer.fit_features(data.take(rows_with_weight(~held_out, data)), self.standardize)
 
     def _row_factor(self, data: TrainingData) -> FloatArray | None:
         """Return the class weight of each row."""

@@ -50,8 +50,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         into four random folds for every four members; each of the four is trained without one of the folds.
         False uses all rows.
     keep_best : str, Loss or False, default="auto"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored, on out-of-bag rows with `bootstrap` and on held-out rows
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
+        epoch is scored, on out-of-bag rows with `bootstrap` and on held-out rows
         without. Valid scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and
         instances of `Loss`. "auto" is "crps", or "squared_error" if the members do not predict a noise
         variance. On four small data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large
@@ -83,7 +83,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
+        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
         example because there is little noise, a second training with 8000 steps and at most 1000 epochs
         replaces the first training.
     clip_norm : float or None, default=5.0
@@ -99,6 +100,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -158,6 +163,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     differences. There are at most 8 instead of 16 frequencies per column. The initial weights of the
     combinations of cosines are a tenth of the usual size. Frequencies, phases and combinations have the same
     learning rate as the other weights, instead of a tenth.
+
+    X may be a data frame with strings, categories, dates and missing values. Columns of more than three
+    categories become embeddings, which the members learn, and other columns of categories become indicators.
+    Categories that the training rows do not have are treated as missing. A missing number becomes the mean of
+    its column, and an indicator marks it if training rows have missing numbers.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, in the scores of the epochs and in
     the ranks of the calibration. They do not change the bootstrap samples, so that rows with large weights
@@ -221,6 +231,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -248,6 +259,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.dtype = dtype
         self.callbacks = callbacks
         self.net_params = net_params
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

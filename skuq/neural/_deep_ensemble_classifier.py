@@ -59,7 +59,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
+        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
         example because there is little noise, a second training with 8000 steps and at most 1000 epochs
         replaces the first training.
     clip_norm : float or None, default=5.0

@@ -41,8 +41,8 @@ class PNNRegressor(BaseNeuralRegressor):
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
         Training loss of the networks.
     keep_best : str, Loss or False, default="crps"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
+        epoch is scored on rows held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 1.08 times as large with False, and 1.07 times as large with "nll".
     calibration : {"split", None}, default="split"
@@ -65,7 +65,8 @@ class PNNRegressor(BaseNeuralRegressor):
         Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. If the score of `keep_best` still improves at the end of 200 epochs, for
+        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
+        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
         example because there is little noise, a second training with 8000 steps and at most 1000 epochs
         replaces the first training.
     clip_norm : float or None, default=5.0
@@ -81,6 +82,10 @@ class PNNRegressor(BaseNeuralRegressor):
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -172,6 +177,7 @@ class PNNRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -196,6 +202,7 @@ class PNNRegressor(BaseNeuralRegressor):
         self.dtype = dtype
         self.callbacks = callbacks
         self.net_params = net_params
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

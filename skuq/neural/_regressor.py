@@ -8,7 +8,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.progress import NO_PROGRESS, Progress
@@ -73,7 +72,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
         check_unmasked(X, "X")
         target = check_y(y, self)
-        features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
+        features = self._check_features(X, target)
         weight = check_sample_weight(sample_weight, len(target))
         metadata = {} if weight is None else {"sample_weight": weight}
         return TrainingData(features, target, weight, metadata=metadata)
@@ -85,13 +84,12 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of the training rows, or of all rows if the training targets are equal."""
-        kept = ~held_out
-        weight = None if data.sample_weight is None else data.sample_weight[kept]
-        scaler = Standardizer.fit(data.X[kept], data.y[kept], weight)
+        """Return the standardizer of the training rows, or of all rows if the training target is constant."""
+        most = self._max_indicators()
+        scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
         if scaler.y_scale > 0 or not held_out.any():
             return scaler
-        return Standardizer.fit(data.X, data.y, data.sample_weight)
+        return Standardizer.fit(data.take(rows_with_weight(np.ones_like(held_out), data)), most)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self._training_spec().bootstrap:
@@ -152,8 +150,8 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         oob_mask = fit.plan.out_of_bag()
         loc, scale = posterior.draw(data.X)
         for rows, other in self._refit_without_rows(data, oob_mask, fit.plan.seed):
-            loc[rows], scale[rows] = other.draw(data.X[rows])
-            oob_mask[rows] = True  # all members of `other` are trained without these rows
+            loc[rows], scale[rows] = other.draw(data.take(rows).X)
+            oob_mask[rows] = True  # no member of the other ensemble is trained on these rows
         return posterior.distribution_of(NetworkPredictions(loc, scale, oob_mask), self._calibration)
 
     def _refit_without_rows(

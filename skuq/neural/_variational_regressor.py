@@ -111,6 +111,10 @@ class VariationalRegressor(BaseNeuralRegressor):
         Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -220,6 +224,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -245,6 +250,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.dtype = dtype
         self.callbacks = callbacks
         self.net_params = net_params
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -77,10 +77,11 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
 
 
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    """Return the advice to fit one model per target."""
+    """Return the advice to fit one model per target, or a model of their joint distribution."""
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
-        "column j is predict_dist(multi.estimators_[j], X)."
+        "column j is predict_dist(multi.estimators_[j], X). For the joint distribution of the targets, use "
+        "skuq.regressors.MultiOutputUncertaintyRegressor(...)."
     )
 
 

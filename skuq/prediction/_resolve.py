@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, JointDistribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import note_estimator
 from skuq.prediction._registry import add_adapter, find_adapter, may_predict_columns, register
@@ -62,7 +62,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     Returns
     -------
     dist : Distribution
-        Distribution of n rows, in the units of y; row i belongs to row i of X.
+        Distribution of n rows, in the units of y; row i belongs to row i of X. An estimator of several
+        targets returns a `~skuq.distributions.JointDistribution`, which is not a Distribution.
 
     Raises
     ------
@@ -94,7 +95,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     is `Normal` with the predicted mean and variance. The distribution of boosting with several quantiles, and
     of AutoGluon, is `Quantiles` at the fitted levels; crossing quantiles are sorted. A model of a single
     quantile has no distribution. A TransformedTargetRegressor with an affine scaler has a distribution of the
-    same family as its regressor. For other transformers, the distribution is transformed exactly.
+    same family as its regressor. For other transformers, the distribution is transformed exactly. The
+    joint distribution of several targets is transformed target by target, and its dependence is kept.
 
     The function does not recalibrate the distribution, which may be too narrow for new rows. To recalibrate
     it, use `skuq.regressors.UncertaintyRegressor`.
@@ -120,8 +122,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_estimator(estimator)
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
-        dist = _dispatch(estimator, X)
-    if not isinstance(dist, Distribution):
+        dist: Any = _dispatch(estimator, X)
+    if not _is_dist(dist):
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return, for example, skuq.distributions.Normal(loc, scale)."
@@ -132,7 +134,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
             f"the distribution of {type(estimator).__name__} must have {count_rows(X)} rows, one per row of "
             f"X, got {len(dist)}."
         )
-    return dist
+    return dist  # type: ignore[no-any-return]
 
 
 def supports_dist(estimator: Any) -> bool:
@@ -201,6 +203,10 @@ def has_exact_posterior(estimator: Any) -> bool:
     """Return whether the distribution is the exact posterior predictive distribution of the model."""
     rule = _rule_of(estimator)
     return isinstance(rule, EstimatorRule) and rule.exact
+
+
+def _is_dist(value: Any) -> bool:
+    return isinstance(value, Distribution | JointDistribution)
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:

@@ -12,6 +12,7 @@ from skuq.recalibration._isotonic import IsotonicRecalibrator
 from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
 from skuq.recalibration._std_scaling import StdScalingRecalibrator
+from skuq.recalibration._support_map import SupportMap
 from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "OperatingPointRecalibrator",
     "QuantileShiftRecalibrator",
     "StdScalingRecalibrator",
+    "SupportMap",
     "VarianceIsotonicRecalibrator",
 ]

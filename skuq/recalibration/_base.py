@@ -23,7 +23,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq._versioned import versioned
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, JointDistribution, Normal, as_distribution
 
 _EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
 _NOT_METADATA = {"dist": UNUSED}
@@ -38,6 +38,8 @@ def check_dist(dist: Any) -> Distribution:
 
 
 def _from_columns(dist: Any) -> Normal:
+    if isinstance(dist, JointDistribution):
+        as_distribution(dist, "dist")  # raises an error that names the methods of joint distributions
     if isinstance(dist, tuple):
         raise TypeError(f"{_EXPECTED}, got a tuple. Pass `skuq.distributions.Normal(loc, scale)`.")
     if hasattr(dist, "ppf"):
@@ -83,6 +85,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     GPNormalRecalibrator : A factor that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
+    SupportMap : Restriction to the possible values of the target.
 
     Examples
     --------

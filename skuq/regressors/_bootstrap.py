@@ -61,6 +61,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         Noise model for "heteroscedastic". It is fitted to X and the logarithms of the absolute residuals.
         None is the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
         training target, such as a fully grown tree.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -161,6 +165,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         *,
         noise: Noise = "homoscedastic",
         noise_estimator: Any = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -169,6 +174,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self.n_estimators = n_estimators
         self.noise = noise
         self.noise_estimator = noise_estimator
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

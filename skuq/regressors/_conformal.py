@@ -113,6 +113,10 @@ class ConformalRegressor(BaseConformalRegressor):
         With a window, the memory grows by 24 bytes per row, or by 32 bytes with "tracking" and
         ``symmetric=False``. With "cqr", all predictions are stored, because the scores of a coverage that is
         requested later depend on them.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job; only `fit_transform` needs several fits. The
         results do not depend on ``n_jobs``.
@@ -152,8 +156,8 @@ class ConformalRegressor(BaseConformalRegressor):
     is [l - s q, u + s q], where q is the :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration
     scores. With ``symmetric=False``, the two differences in the formula are ranked separately, each at the
     level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway between them.
-    For "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between the
-    ranks k and k + 1, so that the interval may be larger by one rank.
+    For "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between
+    the ranks k and k + 1, so that the interval may be larger by one rank.
 
     If rows are exchangeable, a new value is covered with a probability of at least c, for any n. Without
     ties, the probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This
@@ -253,6 +257,7 @@ class ConformalRegressor(BaseConformalRegressor):
         adapt: Literal["aci", "dtaci", "tracking"] = "aci",
         gamma: float = 0.005,
         window: int | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -270,6 +275,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.adapt = adapt
         self.gamma = gamma
         self.window = window
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -380,6 +386,9 @@ class ConformalRegressor(BaseConformalRegressor):
             )
         target = check_y(y, self)
         check_consistent_length(X, target)
+        support = self._support()
+        if support is not None:
+            support.check(target, self.support)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
 

@@ -62,6 +62,10 @@ class CrossConformalRegressor(BaseConformalRegressor):
     block_size : int or None, default=None
         Number of rows that "jackknife+" and "jackknife+ab" predict at a time. Each of these rows needs memory
         in proportion to the number of training rows. None chooses the number by the available memory.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -141,6 +145,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         n_estimators: int | None = None,
         aggregate: Literal["mean", "median"] | None = None,
         block_size: int | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -152,6 +157,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.n_estimators = n_estimators
         self.aggregate = aggregate
         self.block_size = block_size
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -57,9 +57,10 @@ def default_estimators(
 
     Returns
     -------
-    estimators : list of (str, Pipeline)
-        Names and unfitted pipelines with the steps "encoder" and "model". The encoder converts strings, dates
-        and missing values to numbers. The models are:
+    estimators : list of (str, estimator)
+        Unfitted regressors, which accept strings, categories, dates and missing values. The first two are
+        pipelines with the steps "encoder" and "model"; the encoder converts the columns to numbers. The
+        networks have embeddings of categories instead. The regressors are:
 
         - "boosting": `UncertaintyRegressor` around LightGBM if LightGBM is installed, otherwise around
           scikit-learn's gradient boosting.
@@ -102,10 +103,9 @@ def default_estimators(
     forest = UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])
     estimators = [("boosting", _encoded("categories", boosting)), ("forest", _encoded("codes", forest))]
     if has_networks():
-        networks = make_deep_ensemble(random_state=seeds[2])
+        estimators.append(("deep_ensemble", make_deep_ensemble(random_state=seeds[2])))
         plain = make_deep_ensemble(random_state=seeds[3], **_PLAIN_ENSEMBLE)
-        estimators.append(("deep_ensemble", _encoded("numbers", networks)))
-        estimators.append(("plain_ensemble", _encoded("numbers", plain)))
+        estimators.append(("plain_ensemble", plain))
     return estimators
 
 

@@ -44,6 +44,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True``, or a BaggingRegressor of
         trees; cloned. It should have at least 100 trees.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a tree. Not used if the forest has its own
         ``n_jobs``. The results do not depend on ``n_jobs``.
@@ -162,10 +166,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self,
         estimator: Any,
         *,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -181,7 +187,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         self._check_rows(data)
-        out_of_bag = self._learn(data, progress)
+        out_of_bag, _ = self._learn(data, progress)
         count = out_of_bag.oob.sum(axis=1)
         rows = np.flatnonzero(count > 0)
         dist = self._oob_distribution(out_of_bag, rows)
@@ -191,6 +197,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         refitted, order = self._refit_without(data, missing)
         position = np.argsort(np.concatenate([rows, order]))
         return concat([dist, refitted])[position]
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        self._check_rows(data)
+        _, (rows, quantiles) = self._learn(data, progress)
+        return rows, Quantiles(self._shape.levels, self._unit * quantiles)
 
     def _check_rows(self, data: TrainingData) -> None:
         """Raise for relative weights, whose ranks are not defined, and for fewer than three rows."""
@@ -202,7 +213,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
                 "an out-of-bag error needs two other rows. Add rows."
             )
 
-    def _learn(self, data: TrainingData, progress: Progress) -> OutOfBag:
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[OutOfBag, tuple[IntArray, FloatArray]]:
+        """Fit forest and calibration; return out-of-bag rows, and calibration rows with their quantiles."""
         check_forest(self.estimator)
         rng = check_random_state(self.random_state)
         forest_seed, row_seed, self._refit_seed = rng.randint(MAX_SEED, size=3).tolist()
@@ -220,12 +232,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         counts = self._trees.counts(len(data))
         out_of_bag = self._out_of_bag(data, counts == 0, weight)
         rows = np.flatnonzero(out_of_bag.weight > 0)
-        self._calibrate(out_of_bag, row_seed, data.independent_rows(rows))
+        calibration = self._calibrate(out_of_bag, row_seed, data.independent_rows(rows))
         jackknife = InfinitesimalJackknife.of_counts(counts, weight)
         self._jackknife = jackknife.shrunk_by(out_of_bag.predictions, out_of_bag.oob)
         progress.done("calibration")
         data.warn_of_few_rows(rows)
-        return out_of_bag
+        return out_of_bag, calibration
 
     def _out_of_bag(self, data: TrainingData, oob: BoolArray, weight: FloatArray) -> OutOfBag:
         usable = oob.any(axis=1) & (weight > 0)
@@ -240,8 +252,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         local = LeafWeights.from_leaves(leaves, len(self._trees.values), weight)
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
-    def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> None:
-        """Estimate slope, shape, leaf share and factor from out-of-bag rows, n of which are independent."""
+    def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> tuple[IntArray, FloatArray]:
+        """Estimate slope, shape, leaf share and factor from out-of-bag rows, of which n are independent.
+
+        Return the rows in use and their quantiles in the unit of the forest.
+        """
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:
             chosen = np.random.RandomState(seed).choice(len(rows), _MOST_ROWS, replace=False)
@@ -268,6 +283,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self._leaf_residual = self._local.average(out_of_bag.residual)
         self._leaf_scale = self._local.average(np.abs(corrected))
         self._floor = out_of_bag.floor(corrected)
+        return rows, shape.quantiles(loc, scale, leaf)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
         """Predict rows in parts of at most a tenth of all rows, each by a forest fitted without this part."""

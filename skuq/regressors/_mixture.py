@@ -86,6 +86,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Folds of the out-of-fold forecasts. An int k is ``KFold(k, shuffle=True)`` for most members; skuq's
         own regressors instead compute their out-of-fold forecasts by `fit_transform`. A splitter applies to
         all members; it may keep groups together or respect time order. `fit` accepts any splitter.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -198,6 +202,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         combine: Literal["linear", "quantiles"] = "linear",
         recalibrator: Any = "auto",
         cv: Any = 5,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -207,6 +212,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         self.combine = combine
         self.recalibrator = recalibrator
         self.cv = cv
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -333,7 +339,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         order = row_order(rows, len(data))  # raises unless each row is in one test fold
         masks = fold_masks([test for _, test in folds], at_least=2)
         pool, fold_weights = self._learn(folds, member_seeds, data, progress)
-        parts = []
+        parts: list[Distribution] = []
         for inside, weights in zip(masks, fold_weights, strict=True):
             dist = pool.forecast(weights, inside)
             recalibrator = self._fit_recalibrator(pool.forecast(weights, ~inside), data, rows[~inside])

@@ -54,6 +54,10 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         loss and the level of the regressors above.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`. An int k is ``KFold(k, shuffle=True)``.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a level or a fold. The results do not depend on
         ``n_jobs``.
@@ -122,6 +126,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         *,
         quantile_param: str | None = None,
         cv: Any = 5,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -130,6 +135,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         self.levels = levels
         self.quantile_param = quantile_param
         self.cv = cv
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
+from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, other_rows_masks, resolve_cv, split_rows
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist
 from skuq._fitting.progress import Progress
@@ -50,6 +50,10 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         With False, one model is fitted to all rows, and one recalibrator is fitted to the pairs of all folds.
         With True, each fold has its own model and its own recalibrator, which is fitted to the test rows of
         the fold; the prediction is the mixture of the recalibrated models.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -108,6 +112,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         *,
         cv: Any = 5,
         ensemble: bool = False,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -116,6 +121,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         self.recalibrator = recalibrator
         self.cv = cv
         self.ensemble = ensemble
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -127,16 +133,29 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        frozen = isinstance(self.estimator, FrozenEstimator)
-        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress, all_folds=True)
-        folds.in_row_order(len(data))  # raises unless each row is in one test fold
+        folds = self._learn_folds(data, progress, all_folds=True)
+        folds.in_row_order(len(data))  # raises unless each row is tested once
+        rows, dist = self._recalibrate_folds(folds, data)
+        return dist[np.argsort(rows, kind="stable")]
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        return self._recalibrate_folds(self._learn_folds(data, progress, all_folds=False), data)
+
+    def _learn_folds(self, data: TrainingData, progress: Progress, *, all_folds: bool) -> CrossFit:
+        if isinstance(self.estimator, FrozenEstimator):
+            return self._fold_frozen(data, progress)
+        return self._learn(data, progress, all_folds=all_folds)
+
+    def _recalibrate_folds(self, folds: CrossFit, data: TrainingData) -> tuple[IntArray, Distribution]:
+        """Return the tested rows and their forecasts, each recalibrated by the rows of other folds."""
         rows, pooled = folds.tested()
-        parts = []
-        for inside in fold_masks(folds.test_rows, at_least=2):
+        parts: list[Distribution] = []
+        masks = fold_masks(folds.test_rows, at_least=2)
+        for inside, others in zip(masks, other_rows_masks(folds.test_rows), strict=True):
             with few_rows_reported():
-                recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])
+                recalibrator = self._calibrate(pooled[others], data, rows[others])
             parts.append(recalibrator.transform(pooled[inside]))
-        return concat(parts)[np.argsort(rows, kind="stable")]
+        return rows, concat(parts)
 
     def _learn(self, data: TrainingData, progress: Progress, *, all_folds: bool = False) -> CrossFit:
         """Fit models and recalibrators, and return the out-of-fold predictions of the models."""

@@ -11,13 +11,7 @@ from sklearn.model_selection import KFold
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.columns import ScaleFeatures
-from skuq._fitting.cross_fit import (
-    CrossFit,
-    cross_fit,
-    is_partition,
-    resolve_cv,
-    split_rows,
-)
+from skuq._fitting.cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
 from skuq._fitting.point_predict import point_predict
 from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
@@ -114,6 +108,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds for the residuals. Any splitter is valid. An int k is ``KFold(k, shuffle=True)``; with None,
         ``effort`` gives the number of folds.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -242,6 +240,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shape: Literal["auto", "conditional", "empirical", "normal"] = "auto",
         shrink: bool = True,
         cv: Any = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -253,6 +252,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.shape = shape
         self.shrink = shrink
         self.cv = cv
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -261,17 +261,21 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        out_of_fold = self._learn(data, progress)
-        if out_of_fold is None:
+        rows, out_of_fold = self._learn(data, progress)
+        if not is_partition([rows], len(data)):
             raise ValueError(
                 "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
                 "such as KFold or GroupKFold. For time-ordered or repeated splits use RecalibratedRegressor, "
                 "which accepts any splitter."
             )
-        return self._out_of_fold_dist(out_of_fold)
+        return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
 
-    def _learn(self, data: TrainingData, progress: Progress) -> OutOfFold | None:
-        """Fit all models; return the out-of-fold predictions in row order, or None without a partition."""
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        rows, out_of_fold = self._learn(data, progress)
+        return rows, self._out_of_fold_dist(out_of_fold)
+
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
+        """Fit all models; return the tested rows and their out-of-fold predictions."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
@@ -312,10 +316,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shares = self._fit_conditional_shape(
             pairs, loc, scale, shape_folds, shape_seed, clusters=labels[rows]
         )
-        if not partition:
-            return None
-        order = np.argsort(rows, kind="stable")
-        return OutOfFold(loc[order], scale[order], None if shares is None else shares[order])
+        return rows, OutOfFold(loc, scale, shares)
 
     # ------------------------------------------------------------------------------ location
 

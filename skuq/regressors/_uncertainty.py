@@ -11,9 +11,11 @@ from skuq._fitting.cross_fit import has_random_folds
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._fitting.progress import Progress
+from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_option
+from skuq._sklearn_compat import safe_indexing
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
@@ -60,6 +62,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Folds of the method. An int k is ``KFold(k, shuffle=True)``; with None, ``effort`` gives the number of
         folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal", an
         int is only valid for "cv+"; the split methods need a splitter with one split.
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration, and rounded for integers. Point predictions are only clipped.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -161,6 +167,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         effort: Effort = "standard",
         method_params: dict[str, Any] | None = None,
         cv: Any = None,
+        support: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -170,6 +177,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         self.effort = effort
         self.method_params = method_params
         self.cv = cv
+        self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -224,15 +232,29 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
             self.estimator_ = fit_wrapped(estimator, data.X, data.target, **params)
+        if self.support is None and looks_like_counts(data.y):
+            warn_of_negative_counts(self._predict_dist(safe_indexing(data.X, rows_for_warning(len(data)))))
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
             return super()._fit_transform(data, progress)
+        dist: Distribution = self._fit_by("fit_transform", data, progress)
+        return dist
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
+            return super()._fit_and_test(data, progress)
+        tested: tuple[IntArray, Distribution] = self._fit_by("_fit_tested", data, progress)
+        return tested
+
+    def _fit_by(self, method: str, data: TrainingData, progress: Progress) -> Any:
         estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
-            dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
+            result = getattr(estimator, method)(data.X, data.target, **params)
         self.estimator_ = estimator
-        return dist
+        if self.support is None and looks_like_counts(data.y):
+            warn_of_negative_counts(result[1] if isinstance(result, tuple) else result)
+        return result
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the guarantee of the method if the method has one.
@@ -251,7 +273,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         """
         self._check_new(X)
         if isinstance(self.estimator_, BaseUncertaintyRegressor):
-            return self.estimator_.predict_interval(X, coverage)
+            return self._bounds_on_support(self.estimator_.predict_interval(X, coverage))
         return super().predict_interval(X, coverage)
 
     def _point(self, X: Any) -> FloatArray:

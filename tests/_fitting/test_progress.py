@@ -1,7 +1,8 @@
 """Progress through scikit-learn's callbacks, and without them."""
 
+import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import MultiOutputMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.model_selection import GridSearchCV
@@ -10,10 +11,12 @@ from sklearn.pipeline import make_pipeline
 from skuq._fitting.progress import Progress
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegionRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
+    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -46,6 +49,12 @@ CASES = [
     ),
     (UncertaintyRegressor(BayesianRidge(), cv=FREE), ["fit", "fit"]),
     (MixtureRegressor(POOL, n_jobs=2, cv=3), ["fit", "member", "member"]),
+    (MultiOutputUncertaintyRegressor(LeastSquaresRegressor()), ["fit", "target", "target"]),
+    (ConformalRegionRegressor(LeastSquaresRegressor()), ["fit", "model"]),
+    (
+        ConformalRegionRegressor(LeastSquaresRegressor(), method="cv+", cv=3),
+        ["fit", "fold", "fold", "fold", "fit", "target", "target"],
+    ),
 ]
 
 
@@ -72,6 +81,9 @@ def test_every_task_is_reported(model, tasks, caller):
 
     assert isinstance(Recorder(), callback.FitCallback)
     X, y = linear_world(40)
+    if isinstance(model, MultiOutputMixin):
+        y = np.column_stack([y, X[:, 0] - y])
+        caller = caller if hasattr(model, caller) else "fit"
     model = clone(model).set_callbacks(Recorder())
     if caller == "fit_transform" and isinstance(model, BootstrapRegressor):
         model.set_params(n_estimators=30)

@@ -157,3 +157,38 @@ def test_bad_options(rows, keywords, error, match):
     loc, scale, y = rows
     with pytest.raises(error, match=match):
         draw(y, (loc, scale), **keywords)
+
+
+class TestRandomized:
+    """One random PIT value per row on an atom."""
+
+    MEAN = np.full(4000, 1.5)
+    Y = np.random.default_rng(0).poisson(MEAN)
+
+    def test_the_shares_of_a_calibrated_forecast_are_uniform(self):
+        forecast = stats.poisson(self.MEAN)
+        randomized = draw(self.Y, forecast, randomized=True, random_state=0).proportions
+        even = draw(self.Y, forecast).proportions
+        # binomial shares have a standard deviation of sqrt(0.1 * 0.9 / 4000) = 0.0047
+        np.testing.assert_allclose(randomized, 0.1, atol=0.025)
+        np.testing.assert_allclose(even, 0.1, atol=0.025)
+        assert np.std(randomized) != np.std(even)
+
+    def test_an_integer_gives_the_same_plot(self):
+        forecast = stats.poisson(self.MEAN)
+        first, second, other = (
+            draw(self.Y, forecast, randomized=True, random_state=seed).proportions for seed in (1, 1, 2)
+        )
+        np.testing.assert_array_equal(first, second)
+        assert (first != other).any()
+
+    def test_a_density_has_one_value_per_row(self):
+        y = np.random.default_rng(0).normal(size=300)
+        forecast = (np.zeros(300), np.ones(300))
+        np.testing.assert_allclose(
+            draw(y, forecast, randomized=True).proportions, draw(y, forecast).proportions
+        )
+
+    def test_bad_input(self):
+        with pytest.raises(ValueError, match="`randomized` must be one of True, False"):
+            draw(self.Y, stats.poisson(self.MEAN), randomized=1)

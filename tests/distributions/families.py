@@ -7,6 +7,7 @@ from skuq.distributions import (
     BetaRecalibrated,
     Concatenated,
     Empirical,
+    Hurdle,
     LevelMap,
     Mixture,
     Normal,
@@ -18,9 +19,11 @@ from skuq.distributions import (
     StudentT,
     Supported,
     Transformed,
+    Truncated,
     affine,
     concat,
 )
+from skuq.distributions._joint.conditional import ConditionalMarginal
 
 N = 7
 RNG = np.random.default_rng(20261120)
@@ -64,6 +67,9 @@ BOUNDS = (
 )
 
 SMOOTH = {
+    "conditional of a normal copula": ConditionalMarginal(
+        StudentT(LOC, SCALE, df=5), np.linspace(-1.0, 1.0, N), np.full(N, 0.6)
+    ),
     "Normal": NORMAL,
     "StudentT": STUDENT,
     "StudentT, one df a row": STUDENT_ROWS,
@@ -94,6 +100,10 @@ SMOOTH = {
     "affine of Mixture": affine(MIXTURE, 3.0, 0.5),
     "affine of Quantiles, reversed": affine(QUANTILES, LOC, -SCALE),
     "Supported without mass beyond": LOGNORMAL.clip(lower=0.0),
+    "Truncated": Truncated(NORMAL, *BOUNDS),
+    "Truncated with heavy tails": Truncated(STUDENT, LOC - 1.0),
+    "Truncated Mixture": Truncated(MIXTURE, upper=LOC + 0.5),
+    "affine of Truncated, reversed": affine(Truncated(GAMMA, LOC), 1.0, -2.0),
 }
 WITH_ATOMS = {
     "Empirical": EMPIRICAL,
@@ -133,6 +143,29 @@ WITH_ATOMS = {
     "affine of affine, Supported": affine(SHARED, LOC, -SCALE).clip(*BOUNDS),
     "Recalibrated Supported": Recalibrated(NORMAL.clip(*BOUNDS), LEVEL_MAP),
     "Mixture of Supported": Mixture([NORMAL.clip(*BOUNDS), STUDENT.clip(-1.0)]),
+    "Supported integers, Normal": NORMAL.clip(-1.0, 2.0, integer=True),
+    "Supported integers, StudentT": affine(STUDENT, 3.0, 5.0).clip(0.0, integer=True),
+    "Supported integers, Recalibrated": Recalibrated(affine(NORMAL, 2.0, 2.0), LEVEL_MAP).clip(
+        0, integer=True
+    ),
+    "Supported integers, Quantiles": affine(QUANTILES, 1.0, 3.0).clip(integer=True),
+    "Supported integers, SharedEmpirical": affine(SHARED, 0.0, 3.0).clip(integer=True),
+    "Supported integers, Mixture": affine(MIXTURE, 2.0, 3.0).clip(0.0, 9.0, integer=True),
+    "Supported integers, wide": affine(STUDENT, 400.0, 120.0).clip(0.0, integer=True),
+    "Supported integers, discrete": POISSON.clip(1.0, 3.0, integer=True),
+    "Recalibrated Supported integers": Recalibrated(
+        affine(NORMAL, 3.0, 3.0).clip(0.0, integer=True), LEVEL_MAP
+    ),
+    "Mixture of integers": Mixture([POISSON, affine(NORMAL, 3.0, 3.0).clip(0.0, integer=True)]),
+    "affine of integers": affine(NORMAL.clip(0.0, integer=True), LOC, -SCALE),
+    "Transformed integers": Transformed(affine(NORMAL, 3.0, 2.0).clip(0.0, integer=True), np.log1p, np.expm1),
+    "Truncated integers": Truncated(POISSON, 0.0),
+    "Truncated without mass": Truncated(NORMAL, LOC + np.where(np.arange(N) % 2, 60 * SCALE, 0.0)),
+    "Hurdle": Hurdle(np.linspace(0.0, 1.0, N), Truncated(affine(NORMAL, 2.0, 1.0), 0.0)),
+    "Hurdle inside": Hurdle(0.3, STUDENT, LOC + 0.1),
+    "Hurdle of counts": Hurdle(0.6, affine(NORMAL, 3.0, 3.0).clip(1.0, integer=True)),
+    "Hurdle of a Mixture": Hurdle(0.2, MIXTURE, LOC),
+    "affine of Hurdle": affine(Hurdle(0.4, GAMMA, LOC), LOC, -SCALE),
     "Concatenated, clipped": concat([EMPIRICAL[:3], GAMMA[3:]]).clip(*BOUNDS),
     "Concatenated with atoms": concat([EMPIRICAL[:3], GAMMA[3:]]),
 }

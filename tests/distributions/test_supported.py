@@ -12,8 +12,10 @@ from skuq.distributions import (
     Concatenated,
     ConformalPredictive,
     Empirical,
+    LevelMap,
     Normal,
     Quantiles,
+    Recalibrated,
     SharedEmpirical,
     StudentT,
     Supported,
@@ -218,3 +220,160 @@ def test_bad_bounds_are_named(lower, upper, error, message):
             make(lower, upper)
     with pytest.raises(TypeError, match="`base` must be a Distribution, got float"):
         Supported(1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_clipping_is_never_worse_in_any_row(name):
+    dist = ALL[name]
+    lower, upper = dist.ppf(0.15), np.maximum(dist.ppf(0.85), dist.ppf(0.15) + 0.5)
+    for level in (0.2, 0.5, 0.9):
+        y = np.clip(dist.ppf(level) + 0.01, lower, upper)
+        score = dist.crps(y)
+        assert (dist.clip(lower, upper).crps(y) <= score + 1e-7 * (1 + score)).all()
+
+
+class TestIntegers:
+    """Rounded distributions against sums over all integers."""
+
+    BASES = (
+        Normal([0.4, 2.5, 30.0, 300.0], [0.6, 1.0, 9.0, 70.0]),
+        StudentT([0.4, 2.5, 30.0, 300.0], [0.6, 1.0, 9.0, 70.0], 3.0),
+        affine(Recalibrated(Normal(np.zeros(4), 1.0), LevelMap([0.2, 0.7], [0.1, 0.8])), [0, 2, 30, 300], 8),
+        SharedEmpirical([0.0, 2.0, 30.0, 300.0], [1.0, 3.0, 9.0, 70.0], MEMBERS),
+        Transformed(Normal([0.0, 1.0, 3.0, 5.0], [1.0, 0.5, 0.7, 0.4]), np.exp, np.log),
+        concat([Normal([0.5, 2.5], 1.0), StudentT([30.0, 300.0], 20.0, 5.0)]),
+    )
+    bases = pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
+
+    @staticmethod
+    def by_sum(base, row, y, lower):
+        k = np.arange(lower, 100_000)
+        one = base[row][np.zeros(k.size, dtype=int)]
+        cdf = one.cdf(k + 0.5)
+        return ((cdf - (k >= y)) ** 2).sum(), np.abs(np.diff(cdf, prepend=0.0)) @ np.abs(k - y)
+
+    @bases
+    def test_the_scores_are_sums_over_all_integers(self, base):
+        dist, y = base.clip(0.0, integer=True), np.array([0.0, 5.0, 20.0, 450.0])
+        crps, distance = dist.crps(y), dist._mean_distance(y)
+        for row in range(4):
+            expected = self.by_sum(base, row, y[row], 0)
+            assert_allclose((crps[row], distance[row]), expected, rtol=1e-5)
+
+    @bases
+    def test_the_moments_are_those_of_the_masses(self, base):
+        dist = base.clip(0.0, integer=True)
+        k = np.arange(20_000.0)
+        for row in range(4):
+            mass = np.exp(dist[row][np.zeros(k.size, dtype=int)].logpmf(k))
+            assert_allclose(mass.sum(), 1.0, rtol=1e-6)
+            mean = mass @ k
+            assert_allclose(dist.mean()[row], mean, rtol=1e-4)
+            assert_allclose(dist.std()[row], np.sqrt(mass @ (k - mean) ** 2), rtol=1e-2)
+
+    @bases
+    def test_every_value_is_an_integer_inside_the_bounds(self, base):
+        dist = base.clip(0.0, 350.0, integer=True)
+        values = np.concatenate(
+            [dist.quantile(np.linspace(0, 1, 41)), dist.interval(0.9), dist.sample(50, random_state=0)],
+            axis=1,
+        )
+        assert_array_equal(values, np.round(values))
+        assert values.min() >= 0
+        assert values.max() <= 350
+        assert dist.has_mass
+        assert not dist.has_density
+
+    def test_the_cdf_at_an_integer_is_that_half_a_unit_above(self):
+        dist = Normal(2.0, 1.5).clip(0.0, 4.0, integer=True)
+        for k in range(4):
+            assert_allclose(dist.cdf(k), stats.norm.cdf(k + 0.5, 2.0, 1.5))
+            assert_allclose(dist.cdf(k + 0.9), stats.norm.cdf(k + 0.5, 2.0, 1.5))
+        assert_array_equal([dist.cdf(-0.1), dist.cdf(4.0)], [[0.0], [1.0]])
+
+    def test_masses_keep_their_digits_in_both_tails(self):
+        dist = Normal(0.0, 1.0).clip(-30.0, 30.0, integer=True)
+        for k in (12.0, 25.0):
+            expected = np.log(stats.norm.sf(k - 0.5) - stats.norm.sf(k + 0.5))
+            assert_allclose([dist.logpmf(k), dist.logpmf(-k)], expected, rtol=1e-10)
+        assert_allclose(dist.logpmf(30.0), stats.norm.logsf(29.5), rtol=1e-10)
+        assert_array_equal([dist.logpmf(0.5), dist.logpmf(31.0)], -np.inf)
+
+    def test_rows_do_not_depend_on_their_neighbors(self):
+        both = StudentT([3.0, 1e6], [1.0, 1e4], 3.0).clip(0.0, integer=True)
+        assert_array_equal(both.crps([2.0, 1e6])[:1], both[:1].crps([2.0]))
+        assert_array_equal(both.mean()[:1], both[:1].mean())
+
+    def test_a_wide_row_needs_no_sum_over_its_range(self):
+        normal = Normal(1e9, 1e6)
+        dist = normal.clip(0.0, integer=True)
+        assert_allclose(dist.crps(1.001e9), normal.crps(1.001e9), rtol=1e-9)
+        assert_allclose([dist.mean(), dist.std()], [[1e9], [1e6]], rtol=1e-9)
+
+    def test_an_atom_halfway_goes_down(self):
+        dist = Empirical([[0.5, 1.5, 2.500001, 2.6]]).clip(integer=True)
+        assert isinstance(dist, Empirical)
+        assert_array_equal(dist.members, [[0.0, 1.0, 3.0, 3.0]])
+        assert_array_equal(Supported(Normal([0.5], [0.0]), integer=True).median(), [0.0])
+        assert_array_equal(Normal([2.5], [1.0]).clip(integer=True).median(), [2.0])
+
+    def test_clipping_twice_is_clipping_once(self):
+        once = Normal([1.0, 3.0], 2.0).clip(0.0, integer=True)
+        twice = once.clip(0.0, integer=True)
+        assert isinstance(twice.base, Normal)
+        assert_array_equal(twice.lower, once.lower)
+        narrow = once.clip(1.0, 5.0)
+        assert isinstance(narrow.base, Normal)
+        assert narrow.integer
+        apart = Normal([1.0], [1.0]).clip(0.0, 1.0).clip(2.0, 3.0)
+        assert_array_equal(apart.ppf([0.4]), [2.0])
+
+    def test_conformal_bounds_are_rounded(self):
+        dist = ConformalPredictive([3.2], [1.0], np.arange(-9.0, 10.0) / 3, symmetric=False)
+        assert_array_equal(dist.clip(0.0, integer=True).interval(0.9), [[0.0, 6.0]])
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((0.5, 3.0, True), "`lower` must be an integer or infinite with integer=True, got 0.5 at row 0"),
+            (
+                (0.0, [3.0, 3.5], True),
+                "`upper` must be an integer or infinite with integer=True, got 3.5 at row",
+            ),
+            ((0.0, 3.0, "yes"), "`integer` must be one of True, False"),
+            ((0.0, 3.0, 1), "`integer` must be one of True, False"),
+        ],
+    )
+    def test_bad_arguments_are_named(self, arguments, message):
+        dist = Normal([0.0, 1.0], 1.0)
+        for make in (dist.clip, lambda *given: Supported(dist, *given)):
+            with pytest.raises(ValueError, match=message):
+                make(*arguments)
+
+
+class TestMasses:
+    """`logpmf` of families that are not rounded."""
+
+    def test_the_atoms_of_a_clipped_distribution_are_its_bounds(self):
+        dist = Normal([0.3, 0.3], 1.0).clip(0.0, 1.5)
+        assert_allclose(dist.logpmf(0.0), stats.norm.logcdf(-0.3))
+        assert_allclose(dist.logpmf(1.5), stats.norm.logsf(1.2))
+        assert_array_equal(dist.logpmf(0.7), -np.inf)
+        assert not dist.has_mass
+
+    @pytest.mark.parametrize("name", sorted(name for name in ALL if ALL[name].has_mass))
+    def test_masses_are_the_jumps_of_the_cdf(self, name):
+        dist = ALL[name]
+        atom = dist.ppf(0.4)
+        step = 1e-6 * (1 + np.abs(atom))
+        assert_allclose(np.exp(dist.logpmf(atom)), dist.cdf(atom + step) - dist.cdf(atom - step), rtol=1e-6)
+        assert_array_equal(dist.logpmf(atom + 0.013), -np.inf)
+
+    @pytest.mark.parametrize("name", sorted(name for name in ALL if ALL[name].has_density))
+    def test_densities_have_no_masses(self, name):
+        assert_array_equal(ALL[name].logpmf(ALL[name].median()), -np.inf)
+
+    def test_members_of_an_ensemble_are_atoms(self):
+        dist = Empirical([[1.0, 2.0, 2.0, 5.0]])
+        assert_allclose(np.exp([dist.logpmf(2.0), dist.logpmf(5.0)]), [[0.5], [0.25]])
+        assert not dist.has_mass  # the members are draws, not the possible values

@@ -7,7 +7,11 @@ from skuq.metrics._spec import MetricSpec, all_specs
 
 def forecast_specs() -> dict[str, MetricSpec]:
     """Return the records of the metrics of targets and distributions alone, without X, by abbreviation."""
-    return {name: spec for name, spec in all_specs().items() if not spec.needs_X and not spec.of_classes}
+    return {
+        name: spec
+        for name, spec in all_specs().items()
+        if not (spec.needs_X or spec.of_classes or spec.of_targets)
+    }
 
 
 def class_specs() -> dict[str, MetricSpec]:

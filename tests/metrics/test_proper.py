@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, stats
 from sklearn.metrics import mean_absolute_error
 
-from skuq.distributions import Empirical, Normal, StudentT, concat
+from skuq.distributions import Empirical, Hurdle, Normal, ScipyDistribution, StudentT, concat
+from skuq.exceptions import NoDensityError
 from skuq.metrics import crps_loss, nll_loss, pinball_loss
 
 
@@ -125,3 +126,41 @@ def test_one_outlier_can_decide_the_log_score_but_not_the_crps():
     narrow, wide = (0 * y, np.full(1000, 0.5)), (0 * y, np.full(1000, 1.5))
     assert nll_loss(y, wide) < nll_loss(y, narrow)
     assert crps_loss(y, narrow) < crps_loss(y, wide)
+
+
+# ------------------------------------------------------------------------------- masses of counts
+
+
+def test_the_log_score_of_counts_uses_masses():
+    y, mean = np.array([0, 2, 7]), np.array([0.5, 2.0, 4.0])
+    expected = -stats.poisson.logpmf(y, mean).mean()
+    assert nll_loss(y, stats.poisson(mean)) == pytest.approx(expected)
+    counts = Normal(mean, 1.0).clip(0.0, integer=True)
+    edges = stats.norm.cdf((y[:, np.newaxis] + [-0.5, 0.5] - mean[:, np.newaxis]) / 1.0)
+    edges[0, 0] = 0.0
+    assert nll_loss(y, counts) == pytest.approx(-np.log(np.diff(edges)).mean())
+    assert nll_loss([0.5, 2, 7], counts) == np.inf  # not a possible value
+
+
+def test_the_true_masses_have_the_best_expected_log_score():
+    k = np.arange(60)
+    truth = stats.poisson.pmf(k, 3.0)
+
+    def expected_score(mean):
+        return truth @ -ScipyDistribution(stats.poisson(np.full(60, mean))).logpmf(k)
+
+    assert expected_score(3.0) < min(expected_score(2.8), expected_score(3.2))
+
+
+@pytest.mark.parametrize(
+    "dist",
+    [
+        Normal([0.3, 0.3], 1.0).clip(0.0),
+        Hurdle(0.5, Normal([2.0, 2.0], 1.0)),
+        concat([Normal(0.0, 1.0), ScipyDistribution(stats.poisson([1.0]))]),
+    ],
+    ids=lambda dist: type(dist).__name__,
+)
+def test_a_mixture_of_masses_and_densities_has_no_log_score(dist):
+    with pytest.raises(NoDensityError, match="unless every row is discrete"):
+        nll_loss([0.0, 0.0], dist)

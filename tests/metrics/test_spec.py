@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import skuq.metrics
-from skuq.distributions import Normal
+from skuq.distributions import Normal, NormalJoint
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, expected_normalized_calibration_error, mean_absolute_calibration_error
 from skuq.metrics._spec import ORDER, all_specs, find_spec, metric
@@ -18,6 +18,7 @@ SPECS = all_specs()
 WARNING = {
     "agce",
     "cals",
+    "crps_miscalibration",
     "cwc",
     "ece",
     "ecpe",
@@ -37,6 +38,9 @@ WARNING = {
 def call(spec, n, weight=None):
     rng = np.random.default_rng(0)
     options = required(spec) | ({"X": np.zeros((n, 1))} if spec.needs_X else {})
+    if spec.of_targets:
+        dist = NormalJoint(np.zeros((n, 2)), np.eye(2))
+        return spec.function(rng.normal(size=(n, 2)), dist, sample_weight=weight, **options)
     if spec.of_classes:
         return spec.function(np.arange(n) % 2, np.full((n, 2), 0.5), sample_weight=weight, **options)
     return spec.function(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), sample_weight=weight, **options)

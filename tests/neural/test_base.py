@@ -287,13 +287,13 @@ def test_a_column_without_variance_is_ignored(model, sine):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_raises(model, sine, fit_once, bad):
     X, y = (part.copy() for part in sine)
-    X[3, 0] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    X[3, 0] = np.inf  # NaN is a missing value
+    with pytest.raises(ValueError, match="infinity"):
         model.fit(X, y)
     y[3] = bad
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.fit(sine[0], y)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    with pytest.raises(ValueError, match="infinity"):
         fit_once(model).predict_dist(X)
 
 

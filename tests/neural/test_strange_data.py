@@ -5,6 +5,8 @@ Either there is an error that names what is wrong, or the result is right.
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -196,7 +198,7 @@ WRONG_FEATURES = [
     (lambda X: X[:, :0], ValueError, r"0 feature\(s\)"),
     (lambda X: X[:0], ValueError, "0 sample"),
     (lambda X: X + 1j, ValueError, "Complex data not supported"),
-    (lambda X: pd.DataFrame(X).astype("Float64").mask(X > 1.5), ValueError, "contains NaN"),
+    (lambda X: np.where(X > 1.5, np.inf, X), ValueError, "contains infinity"),
 ]
 
 
@@ -218,6 +220,81 @@ def test_the_columns_must_be_those_of_the_training(model, sine):
     model.fit(pd.DataFrame(X, columns=["a", "b"]), y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict_interval(pd.DataFrame(X, columns=["b", "a"]))
+
+
+# ----------------------------------------------------------------------- categories, dates, missing values
+
+
+@pytest.fixture(scope="session")
+def table():
+    """A table as it comes, 150 rows; the target depends on a category and on a number with missing values."""
+    rng = np.random.default_rng(0)
+    n = 150
+    X = pd.DataFrame(
+        {
+            "number": rng.normal(size=n),
+            "word": rng.choice(list("abcdef"), n),
+            "two": pd.Categorical(rng.choice(["u", "v"], n)),
+            "date": pd.date_range("2026-01-01", periods=n, tz="Europe/Berlin"),
+            "empty": np.nan,
+        }
+    )
+    y = X["number"].to_numpy() + 2.0 * (X["word"] == "a") + 0.1 * rng.normal(size=n)
+    X.loc[::7, "number"] = np.nan
+    X.loc[::9, "word"] = None
+    return X, y
+
+
+def test_tables_are_taken_as_they_come(model, table):
+    X, y = table
+    fitted = clone(model).set_params(max_epochs=2).fit(X, y)
+    dist = fitted.predict_dist(X)
+    assert finite(dist)
+    assert list(fitted.feature_names_in_) == list(X.columns)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+    np.testing.assert_allclose(fitted.predict(X[:1]), fitted.predict(X)[:1], rtol=1e-6)
+    new = X[:3].assign(word=["never seen", None, "b"], number=np.nan)
+    assert finite(fitted.predict_dist(new))
+    assert finite(fitted.fit_transform(X, y))
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(X[X.columns[::-1]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clone(model).fit(X[:-1], y)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        clone(model).fit(X[:1], y[:1])
+
+
+def test_unknown_and_missing_categories_have_one_forecast(table):
+    X, y = table
+    fitted = PNNRegressor(max_epochs=5, n_frequencies=2, random_state=0).fit(X, y)
+    new = X[:1]
+    forecasts = [fitted.predict(new.assign(word=[word]))[0] for word in ("never seen", None, "a")]
+    assert forecasts[0] == forecasts[1] != forecasts[2]
+
+
+def test_rows_of_weight_zero_add_no_categories(table):
+    X, y = table
+    more = pd.concat([X, X[:5].assign(word="other", date=pd.NaT, number=9.0)], ignore_index=True)
+    weight = np.append(np.ones(len(X)), np.zeros(5))
+    model = PNNRegressor(max_epochs=2, n_frequencies=2, calibration=None, keep_best=False, random_state=0)
+    fitted = clone(model).fit(more, np.append(y, y[:5]), sample_weight=weight)
+    expected = clone(model).fit(X, y, sample_weight=np.ones(len(X)))
+    np.testing.assert_allclose(fitted.predict(X), expected.predict(X), rtol=1e-4)
+
+
+def test_missing_numbers(model, sine):
+    X, y = sine
+    model.set_params(max_epochs=2)
+    gaps = np.where(X > 1.5, np.nan, X)
+    fitted = clone(model).fit(gaps, y)
+    assert finite(fitted.predict_dist(gaps))
+    of_frame = clone(model).fit(pd.DataFrame(gaps), y)
+    np.testing.assert_array_equal(of_frame.predict(pd.DataFrame(gaps)), fitted.predict(gaps))
+    # without missing training values, a missing value of a new row is the mean
+    complete = clone(model).fit(X, y)
+    new, mean = X[:3].copy(), X[:3].copy()
+    new[:, 0], mean[:, 0] = np.nan, complete.scaler_.X_mean[0]
+    np.testing.assert_allclose(complete.predict(new), complete.predict(mean), rtol=1e-10)
 
 
 # ------------------------------------------------------------------------------- the net of skorch users

@@ -31,6 +31,7 @@ from skuq.recalibration import (
     IsotonicRecalibrator,
     OperatingPointRecalibrator,
     StdScalingRecalibrator,
+    SupportMap,
     VarianceIsotonicRecalibrator,
 )
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
@@ -48,6 +49,7 @@ RECALIBRATORS = [
     GPNormalRecalibrator(),
     GPBetaRecalibrator(n_inducing_points=2),  # more would follow class labels, taken for y, exactly
     GPCauchyRecalibrator(),
+    SupportMap((-1e9, 1e9)),
 ]
 CLASSES = [getattr(recalibration, name) for name in recalibration.__all__ if name != "BaseRecalibrator"]
 RECALIBRATORS += [each() for each in CLASSES if each not in {type(one) for one in RECALIBRATORS}]

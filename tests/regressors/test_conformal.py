@@ -342,10 +342,10 @@ def test_a_permutation_of_the_rows_changes_nothing(finished):
     [
         ({"method": "magic"}, ValueError, "`method` must be one of 'split'"),
         ({"method": None}, ValueError, "`method` must be one of"),
-        ({"method": "cv+"}, ValueError, "`method` must be one of 'split', 'normalized', 'cqr', got"),
+        ({"method": "cv+"}, ValueError, "`method` must be one of 'split', 'normalized', 'cqr', 'pit', got"),
         ({"symmetric": "yes"}, ValueError, "`symmetric` must be one of True, False"),
         ({"symmetric": 1}, ValueError, "`symmetric` must be one of"),
-        ({"cv": "kfold"}, TypeError, "`cv` must be"),
+        ({"cv": "kfold"}, ValueError, "`cv` must be one of 'last', got 'kfold'"),
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
         ({"calibration_size": 0.0}, ValueError, "`calibration_size` must be positive"),
         ({"calibration_size": 1.0}, ValueError, "share strictly between 0 and 1"),

@@ -34,8 +34,8 @@ def small(monkeypatch):
     sizes = {
         "boosting": {f"model__estimator__{ROUNDS}": 5, "model__cv": 2},
         "forest": {"model__estimator__n_estimators": 50},
-        "deep_ensemble": {"model__n_estimators": 3, "model__max_epochs": 3},
-        "plain_ensemble": {"model__n_estimators": 4, "model__max_epochs": 3},
+        "deep_ensemble": {"n_estimators": 3, "max_epochs": 3},
+        "plain_ensemble": {"n_estimators": 4, "max_epochs": 3},
     }
 
     def small_estimators(random_state=None):
@@ -73,7 +73,11 @@ def test_each_kind_gives_a_distribution():
 
 
 def test_seeds_are_drawn_from_a_random_state():
-    seeds = [[one["model"].random_state for _, one in default_estimators(state)] for state in (0, 0, 1, None)]
+    def seeds_of(state):
+        models = [getattr(one, "named_steps", {}).get("model", one) for _, one in default_estimators(state)]
+        return [model.random_state for model in models]
+
+    seeds = [seeds_of(state) for state in (0, 0, 1, None)]
     assert seeds[0] == seeds[1] != seeds[2]
     assert set(seeds[3]) == {None}
     with pytest.raises(ValueError, match="`random_state`"):
@@ -97,6 +101,34 @@ def test_the_default_pool_takes_a_table_as_it_comes(small, table):
     assert get_tags(model).input_tags.allow_nan
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.predict_interval(new), model.predict_interval(new))
+
+
+DAYS = pd.date_range("2026-01-01", periods=60, freq="D")
+ONE_NUMBER, ONE_WORD = {"a": np.ones(60)}, {"a": ["x"] * 60}
+ZONES = [day.tz_localize(("Europe/Berlin", "America/New_York")[k % 2]) for k, day in enumerate(DAYS)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "of_new_rows"),
+    [
+        ({"a": np.full(60, np.nan), "b": [None] * 60}, {"a": [1.0], "b": ["x"]}),
+        (ONE_NUMBER, {"a": [2.0]}),
+        (ONE_NUMBER, {"a": [np.nan]}),
+        (ONE_WORD, {"a": ["never seen"]}),
+        ({"a": DAYS.tz_localize("Europe/Berlin")}, {"a": DAYS[:1]}),
+        ({"a": DAYS}, {"a": DAYS[:1].tz_localize("America/New_York")}),
+        ({"a": pd.Series(ZONES, dtype=object)}, {"a": [pd.NaT]}),
+    ],
+    ids=["all missing", "one number", "one number, missing", "one word", "zone", "no zone", "many zones"],
+)
+def test_columns_without_information_and_time_zones(small, columns, of_new_rows):
+    X, new = pd.DataFrame(columns), pd.DataFrame(of_new_rows)
+    y = np.random.default_rng(0).normal(size=60)
+    model = MixtureRegressor(cv=2, random_state=0).fit(X, y)
+    interval = model.predict_interval(pd.concat([X[:1].astype(object), new.astype(object)]))
+    assert np.isfinite(interval).all()
+    if X["a"].nunique() < 2:  # a column of one value, or without values, has no effect
+        np.testing.assert_allclose(interval[0], interval[1])
 
 
 def test_the_default_pool_gives_its_default_parameters_back():

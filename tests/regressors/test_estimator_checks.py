@@ -2,21 +2,25 @@
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegionRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
+    HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
+    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -47,6 +51,14 @@ OBSERVED = dict.fromkeys(
     "partial_fit observes a fitted model and is no way to begin; test_adaptive.py has its checks",
 )
 
+
+class HurdleOfMiddleValue(HurdleRegressor):
+    """HurdleRegressor whose value is the target of a row, because targets of the checks have no zeros."""
+
+    def _read_value(self, data):
+        return float(np.sort(data.y)[len(data) // 2])
+
+
 # Every public class runs all checks once, in a setting that is fast to fit. Trees predict the separated
 # clusters of the transformer checks exactly, seen or not, so those pass.
 CASES = [
@@ -58,6 +70,10 @@ CASES = [
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (FunctionalRegressor(LeastSquaresRegressor(), "mean"), OUT_OF_SAMPLE),
     (
+        HurdleOfMiddleValue(LogisticRegression(), BayesianRidge(), calibration=None, random_state=0),
+        OUT_OF_SAMPLE,
+    ),
+    (
         # The check of weights has exactly linear targets, and a recalibration of rounding errors is random.
         MixtureRegressor(
             [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())],
@@ -67,6 +83,8 @@ CASES = [
         ),
         OUT_OF_SAMPLE,
     ),
+    (MultiOutputUncertaintyRegressor(BayesianRidge(), random_state=0), {}),
+    (ConformalRegionRegressor(BayesianRidge(), random_state=0), HELD_OUT),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
@@ -106,6 +124,14 @@ SETTINGS = [
     ),
     (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HELD_OUT),
     (CrossConformalRegressor(LinearRegression(), "jackknife+ab", random_state=0), {}),
+    (
+        MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0),
+        {},
+    ),
+    (
+        ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0),
+        {},
+    ),
     (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HELD_OUT),
     (

@@ -20,6 +20,7 @@ from skuq.recalibration import (
     IsotonicRecalibrator,
     OperatingPointRecalibrator,
     StdScalingRecalibrator,
+    SupportMap,
 )
 from skuq.regressors import (
     BootstrapRegressor,
@@ -142,7 +143,7 @@ def test_the_folds_of_an_estimator_do_not_warn():
 LEARNING = [
     each() if each is not OperatingPointRecalibrator else each(miss_rate=0.1)
     for each in (getattr(skuq.recalibration, name) for name in skuq.recalibration.__all__)
-    if not inspect.isabstract(each) and each not in (IdentityRecalibrator, ConformalRecalibrator)
+    if not inspect.isabstract(each) and each not in (IdentityRecalibrator, ConformalRecalibrator, SupportMap)
 ]
 
 
@@ -156,7 +157,9 @@ def test_recalibrators_of_few_rows_give_one_warning(recalibrator, n):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("recalibrator", [IdentityRecalibrator(), ConformalRecalibrator()])
+@pytest.mark.parametrize(
+    "recalibrator", [IdentityRecalibrator(), ConformalRecalibrator(), SupportMap("positive")]
+)
 def test_recalibrators_that_learn_nothing_or_warn_by_themselves_are_silent(recalibrator):
     recalibrator.fit(Normal(np.zeros(5), 1.0), np.arange(5.0))
 

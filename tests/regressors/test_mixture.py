@@ -7,6 +7,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
@@ -435,3 +436,38 @@ def test_a_member_that_fails_is_named(at_least):
     notes = " ".join(caught.value.__notes__)
     assert "in the member 'weak'" in notes
     assert "fold 1 of 4" in notes
+
+
+class FailsWithoutLargestRow(BayesianRidge):
+    """Fails on the training rows of the fold that tests the row with the largest first feature."""
+
+    def fit(self, X, y, sample_weight=None):
+        if X[:, 0].max() < 100:
+            raise ValueError("the largest row is missing.")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_member_that_fails_in_one_fold_is_named_with_the_fold(n_jobs):
+    X, y = bent_world(60)
+    X[7, 0] = 100.0
+    number = 1 + next(k for k, (_, test) in enumerate(FOLDS.split(X)) if 7 in test)
+    members = [*TWO, ("weak", FailsWithoutLargestRow())]
+    with pytest.raises(ValueError, match="the largest row is missing") as caught:
+        MixtureRegressor(members, cv=FOLDS, n_jobs=n_jobs).fit(X, y)
+    notes = " ".join(caught.value.__notes__)
+    assert "in the member 'weak'" in notes
+    assert f"fold {number} of 4" in notes
+
+
+@pytest.mark.parametrize("weights", ["crps", "equal"])
+@pytest.mark.parametrize("recalibrator", ["auto", None])
+def test_the_first_error_is_raised_if_all_members_fail(weights, recalibrator):
+    X, y = bent_world(60)
+    members = [("first", FailingRegressor(1000)), ("second", FailingRegressor(1000))]
+    model = MixtureRegressor(members, weights=weights, recalibrator=recalibrator, cv=FOLDS)
+    with pytest.raises(ValueError, match="too few rows for this model") as caught:
+        model.fit(X, y)
+    assert "in the member 'first'" in " ".join(caught.value.__notes__)
+    with pytest.raises(NotFittedError):
+        model.predict_dist(X)

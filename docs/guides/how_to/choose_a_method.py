@@ -193,17 +193,15 @@ table.T.round(2)
 # Several targets
 # ---------------
 #
-# Distributions are univariate. Fit one model per target:
+# :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target, and the dependence between
+# their errors. :doc:`/how-to/several_targets` shows sums, events and regions.
 
-from sklearn.multioutput import MultiOutputRegressor
-
-from skuq import predict_dist
+from skuq.regressors import MultiOutputUncertaintyRegressor
 
 both = np.column_stack([y, y**2])
-multi = MultiOutputRegressor(UncertaintyRegressor(Ridge(), random_state=0))
-multi.fit(X, both)
+multi = MultiOutputUncertaintyRegressor(Ridge(), random_state=0).fit(X, both)
 
-second = predict_dist(multi.estimators_[1], X_new)
+second = multi.predict_dist(X_new).marginal(1)
 second.interval(0.8)[:3].round(2)
 
 # %%

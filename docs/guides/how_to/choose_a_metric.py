@@ -103,7 +103,7 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     * - coverage everywhere in X, without groups
 #       - :func:`~skuq.metrics.conditional_coverage_error`, :func:`~skuq.metrics.worst_slab_coverage`
 #     * - the part of a score that is due to miscalibration
-#       - :func:`~skuq.evaluation.score_decomposition`
+#       - :func:`~skuq.metrics.crps_miscalibration_error`, :func:`~skuq.evaluation.score_decomposition`
 #     * - calibration within unknown groups
 #       - :func:`~skuq.metrics.adversarial_group_calibration_error`, which uses
 #         random groups and therefore detects only large errors

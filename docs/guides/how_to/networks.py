@@ -145,10 +145,20 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 # %%
 # If ``factor_`` is far above 1, the uncalibrated networks were overconfident. This
 # is common on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
-# ``best_epoch_`` increases with a smaller ``learning_rate``. Networks require
-# numeric input, including integers and booleans. Handle missing values and
-# categories in earlier steps.
+# ``best_epoch_`` increases with a smaller ``learning_rate``.
 #
+# Networks accept data frames with strings, categories, dates and missing values. Do
+# not encode the columns of such a data frame: the networks learn a vector for each
+# category. Categories that are new in prediction are treated as missing values.
+
+table = pd.DataFrame(X, columns=list("abcd")).assign(
+    group=rng.choice(["red", "green", "blue", "gray"], 500)
+)
+table.loc[::10, "a"] = np.nan
+mixed = DeepEnsembleRegressor(3, max_epochs=20, random_state=0).fit(table, y)
+mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
+
+# %%
 # If you use intervals of one coverage only, calibrate at this coverage, for example
 # with ``calibration_coverage=0.8``. The intervals of other coverages then depend on
 # the fitted Student t distribution.
@@ -382,11 +392,10 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # Speed
 # -----
 #
-# * Train fewer epochs. Training runs all epochs and keeps the weights of the best
-#   epoch. The default ``max_epochs="auto"`` means 8000 steps, but at most 200 epochs.
-#   For dropout, variational inference, Laplace and SWA, it means 6000 steps, but at
-#   most 1000 epochs. For an ensemble, ``best_epoch_`` is often below half of the
-#   epochs.
+# * Train fewer epochs. The default ``max_epochs="auto"`` means 8000 steps, but at most
+#   200 epochs; the training of an ensemble or of one probabilistic network ends
+#   earlier at twice its best epoch. For dropout, variational inference, Laplace and
+#   SWA, "auto" means 6000 steps, but at most 1000 epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
 #   the defaults of the deep ensemble. Compared with the defaults and 5 members, a fit
 #   takes 0.76 times the CPU time, and the CRPS is 0.97 times as large. With 20 members,

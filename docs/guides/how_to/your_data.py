@@ -61,6 +61,8 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 # An estimator that requires numeric input raises its own error for categorical
 # columns. Begin the Pipeline with an encoder, for example
 # ``make_column_transformer((OrdinalEncoder(), ["kind"]), remainder="passthrough")``.
+# ``MixtureRegressor()`` and the networks of :mod:`skuq.neural` need no encoder: they
+# accept data frames with strings, categories, dates and missing values.
 #
 # If a model predicts NaN or infinity, skuq raises a ``NonFinitePredictionError``. Its
 # message contains the model, the fold or member, and the number of rows.

@@ -254,32 +254,6 @@ def _split_panel(
     return integral(low, level, True) + integral(level, high, False)
 
 
-class Inside:
-    """Conditional distribution of each row between the levels ``low`` and ``1 - high``."""
-
-    def __init__(self, dist: LevelQuantiles, low: FloatArray, high: FloatArray) -> None:
-        self.dist, self.low, self.high = dist, low, high
-        self.mass = np.maximum(1 - low - high, 0.0)
-
-    def __len__(self) -> int:
-        return len(self.dist)
-
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        return (self.dist._cdf(y) - self.low) / self.mass
-
-    def _sf(self, y: FloatArray) -> FloatArray:
-        return (self.dist._sf(y) - self.high) / self.mass
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self.dist._ppf(self.low + p * self.mass)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self.dist._isf(self.high + q * self.mass)
-
-    def _level_breaks(self) -> FloatArray:
-        return np.empty(0)
-
-
 def row_nodes(
     dist: LevelQuantiles, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:

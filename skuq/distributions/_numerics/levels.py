@@ -1,4 +1,4 @@
-"""Functions for levels near 0 and 1, and for levels that differ only by rounding.
+"""Functions for levels near 0 and 1, for levels that differ only by rounding, and for random levels.
 
 Levels such as (1 - coverage) / 2 and 1 - q have rounding errors, and ``np.linspace(.1, .9, 9)`` contains
 0.30000000000000004. If such a level is slightly larger than the cdf at an atom, the quantile would be the
@@ -6,6 +6,8 @@ next atom.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -15,6 +17,9 @@ from skuq._typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
 """Smallest tail probability of a finite normal score."""
+
+_QUANTILES_AT_ONCE = 2048
+"""Number of quantiles per call while sampling distributions of few rows."""
 
 
 def smaller_tail(score: FloatArray) -> FloatArray:
@@ -29,3 +34,16 @@ def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:
     left = np.maximum(right - 1, 0)
     nearest = np.where(np.abs(p - stored[left]) < np.abs(p - stored[right]), stored[left], stored[right])
     return np.where(np.abs(p - nearest) <= level_rounding(nearest), nearest, p)
+
+
+def inverse_samples(dist: Any, m: int, rng: np.random.RandomState) -> FloatArray:
+    """Return quantiles at m random levels per row, shape (n, m); one call draws several of few rows."""
+    n = len(dist)
+    draws = max(min(_QUANTILES_AT_ONCE // max(n, 1), m), 1)
+    repeated = dist if draws == 1 else dist[np.tile(np.arange(n), draws)]
+    samples = np.empty((m, n))
+    for start in range(0, m, draws):
+        block = samples[start : start + draws]
+        part = repeated if len(block) == draws else repeated[: block.size]
+        block[:] = part._ppf(rng.uniform(size=block.size)).reshape(block.shape)
+    return samples.T

@@ -22,23 +22,27 @@ from skuq._validation import (
     check_probabilities,
 )
 from skuq.distributions import Distribution
-from skuq.evaluation._decomposition.sections import (
-    BLOCK,
+from skuq.evaluation._resampling import Rows, RowsOfClasses, draw_targets, repeated_rows
+from skuq.metrics._internal import (
+    DEFAULT_LEVELS,
     ClassSections,
     MeanSections,
     QuantileSections,
     Sections,
     ThresholdSections,
+    crps_levels,
+    finite_mean,
+    is_bounds,
+    level_grid,
 )
-from skuq.evaluation._resampling import Rows, RowsOfClasses, draw_targets, repeated_rows
-from skuq.metrics._internal import finite_mean, is_bounds, level_grid
 
 SCORES = ("crps", "pinball", "squared_error", "brier", "log_loss")
 METHODS = ("quantile", "threshold")
 PROBABILITY_SCORES = ("brier", "log_loss")
 
-DEFAULT_LEVELS = 19
 DEFAULT_THRESHOLDS = 100
+BLOCK = 2**17
+"""Numbers in one block of redrawn targets."""
 GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.995)
 """The default thresholds depend on the targets, and on the forecast quantiles at these levels."""
 
@@ -164,15 +168,10 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
     """Return the levels and their shares in the score."""
     levels = DEFAULT_LEVELS if request.levels is None else request.levels
-    if request.score == "pinball":
-        grid = level_grid(levels)
-        return grid, np.full(grid.size, 1 / grid.size)
-    if isinstance(levels, int | np.integer):
-        m = level_grid(levels).size
-        return (np.arange(m) + 0.5) / m, np.full(m, 2 / m)
-    grid = check_increasing(level_grid(levels), "levels")
-    edges = np.concatenate([[0.0], (grid[1:] + grid[:-1]) / 2, [1.0]])
-    return grid, 2 * np.diff(edges)
+    if request.score == "crps":
+        return crps_levels(levels=levels)
+    grid = level_grid(levels)
+    return grid, np.full(grid.size, 1 / grid.size)
 
 
 def _of_means(rows: Rows, y_pred: Any) -> Problem:

@@ -19,9 +19,8 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
-from skuq.evaluation._decomposition.sections import ClassSections, Sections
 from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
-from skuq.metrics._internal import check_class, is_bounds
+from skuq.metrics._internal import ClassSections, Sections, check_class, is_bounds
 
 BANDS = ("consistency", "confidence", None)
 

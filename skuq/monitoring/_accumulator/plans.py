@@ -60,6 +60,11 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
             f"{name!r}. Compute it for each block and average the values with weights, or compute it for a "
             "sample of the rows."
         )
+    if spec.of_targets:
+        raise ValueError(
+            f"`metrics` must be metrics of one target, got {name!r}, a score of joint distributions. Average "
+            "its values over blocks of rows."
+        )
     check_options(spec, dict(options))
     _check_reference(spec, options)
     if _is_mean(spec, options):

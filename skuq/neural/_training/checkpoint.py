@@ -34,9 +34,19 @@ class KeepBestEpoch(Callback):
     # The score of a row is the score of the averaged forecast of the members that are not trained on this
     # row. Scores of single members would favor epochs before the mean is learned. `data` contains the
     # features and targets of all fits in the order of `plans`.
+    # With `patience`, a fit ends at this multiple of its best epoch, but not before `fewest` epochs. Its
+    # weights no longer change, and the training ends when all fits have ended.
 
-    def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
+    def __init__(
+        self,
+        plans: Sequence[FitPlan],
+        data: tuple[Tensor, Tensor],
+        every: int,
+        patience: float | None = None,
+        fewest: int = 0,
+    ) -> None:
         self.plans, self.data, self.every = plans, data, every
+        self.patience, self.fewest = np.inf if patience is None else patience, fewest
 
     def initialize(self) -> KeepBestEpoch:
         """Find the rows that score each member, and the rows of each score."""
@@ -54,6 +64,8 @@ class KeepBestEpoch(Callback):
         self._fit_of_member = self._fit_of_member.to(y.device)
         self.scores_: list[FloatArray] = []
         self.best_epochs_ = np.zeros(len(sizes), dtype=int)
+        self.n_epochs_ = np.zeros(len(sizes), dtype=int)
+        self._running = np.ones(len(sizes), dtype=bool)
         self._best_scores = np.full(len(sizes), np.inf)
         self._best_state: dict[str, Tensor] = {}
         self._latest = math.nan
@@ -101,17 +113,27 @@ class KeepBestEpoch(Callback):
         scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
         if epoch % self.every == 0 or epoch == net.max_epochs:
             scores = self._score(net.module_)
-            better = scores < self._best_scores
-            # comparisons with NaN are False, so such scores are never better
+            better = self._running & (scores < self._best_scores)
+            # NaN and infinite scores are never better
             self._best_scores = np.where(better, scores, self._best_scores)
             self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
             self._copy_state(net.module_, better)
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        # callbacks such as skorch's EarlyStopping need a value in each epoch
+        self.n_epochs_[self._running] = epoch
+        last = np.maximum(
+            self.fewest, self.patience * np.where(self.best_epochs_ > 0, self.best_epochs_, np.inf)
+        )
+        self._running &= epoch < last
+        # callbacks such as skorch's EarlyStopping expect a value in every epoch
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no fit needs further epochs."""
+        return not self._running.any()
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
         """Copy the weights and buffers of the members of the given fits."""
@@ -163,3 +185,15 @@ class KeepBestEpoch(Callback):
             value.index_add_(0, fits, weight * row_scores)
         scores: FloatArray = (value / self._total_weight).cpu().to(torch.float64).numpy()
         return scores
+
+
+class EndTraining(Callback):
+    """End the training when `KeepBestEpoch` needs no further epochs."""
+
+    def __init__(self, keeper: KeepBestEpoch) -> None:
+        self.keeper = keeper
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        """Raise the exception by which callbacks of skorch end a training."""
+        if self.keeper.has_ended:
+            raise KeyboardInterrupt

@@ -33,6 +33,10 @@ _MOST_EPOCHS = 1000
 _STILL_IMPROVING = 0.95
 """Share of the epochs; if the best epoch comes later, a longer training may be better."""
 
+PATIENCE = 2
+"""Number of epochs of a training of `AUTO_EPOCHS`, in multiples of its best epoch. On noisy targets, the best
+epoch is often an early one."""
+
 _N_FOLDS = 4
 """Number of folds of `plan_folds`; 5 of 20 members leave out each row, enough to estimate their spread."""
 
@@ -46,6 +50,7 @@ class TrainingOptions:
     max_epochs: int | str = "auto"
     auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
     further_epochs: int = 0
+    patience: float | None = None
     lr_schedule: str = "cosine"
     clip_norm: float | None = 5.0
     score_every: int = 2

@@ -19,7 +19,7 @@ from skuq.neural._modules.device import read_device, read_dtype, seeded_torch, t
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._training.batches import MemberBatches, MemberRows
-from skuq.neural._training.checkpoint import KeepBestEpoch
+from skuq.neural._training.checkpoint import EndTraining, KeepBestEpoch
 from skuq.neural._training.net import MemberObjective, StackedNet
 from skuq.neural._training.plan import FitPlan, TrainingOptions
 
@@ -148,10 +148,13 @@ def _train_chunk(
         keeper = None
         callbacks = list(options.callbacks or ())
         if any(plan.selection_score is not None for plan in plans):
-            keeper = KeepBestEpoch(plans, (batches.X, batches.y), options.score_every)
+            data = batches.X, batches.y
+            keeper = KeepBestEpoch(plans, data, options.score_every, options.patience, options.auto_epochs[1])
             callbacks = [keeper, *callbacks]
         if on_epoch is not None:
             callbacks.append(_ReportEpoch(on_epoch))
+        if keeper is not None:
+            callbacks.append(EndTraining(keeper))  # last, so that the other callbacks get the last epoch
         net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
         net.fit(batches, None)
         _check_trained(net)
@@ -221,9 +224,10 @@ def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan
     spans = [slice(a, b) for a, b in pairwise(edges)]
     n_epochs, losses = len(net.member_losses_), np.stack(net.member_losses_)
     scores = np.full((n_epochs, len(plans)), np.nan) if keeper is None else np.stack(keeper.scores_)
+    ends = [n_epochs] * len(plans) if keeper is None else keeper.n_epochs_.tolist()
     return _Part(
         [module.take(span) for span in spans],
-        [losses[:, span] for span in spans],
+        [losses[:end, span] for end, span in zip(ends, spans, strict=True)],
         list(scores.T),
         [n_epochs if keeper is None else int(keeper.best_epochs_[k]) for k in range(len(plans))],
         np.array([row["dur"] for row in list(net.history)[:n_epochs]]),
@@ -254,7 +258,7 @@ def _collect(
     fits = []
     for k, plan in enumerate(plans):
         module = StackedModule.join([part.modules[position] for part, position in pieces[k]])
-        epochs = min(len(part.durations) for part, _ in pieces[k])
+        epochs = min(len(part.losses[position]) for part, position in pieces[k])
         net = _net(module, [plan], options, [], torch.device("cpu"), epochs).initialize()
         module.end_training()
         net.history = _history(pieces[k], epochs)

@@ -18,6 +18,7 @@ from skuq.distributions import (
     Empirical,
     Mixture,
     Normal,
+    NormalJoint,
     Quantiles,
     ScipyDistribution,
     StudentT,
@@ -26,6 +27,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions, one_column_each, single_output
 from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.automl import AUTOML_ADAPTERS
+from skuq.prediction._rules.boosted_parameters import PARAMETER_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 
@@ -41,11 +43,13 @@ def _one_target(columns: int, estimator: Any) -> None:
         )
 
 
-def _ngboost_dist(estimator: Any, X: Any) -> Distribution:
-    """Return the distribution of NGBoost as Normal, Student t, or another family of scipy."""
+def _ngboost_dist(estimator: Any, X: Any) -> Any:
+    """Return the distribution of NGBoost as Normal, Student t, NormalJoint, or another family of scipy."""
     if not estimator.base_models:
         raise not_fitted(estimator)
     dist = estimator.pred_dist(X)
+    if _is_multivariate_normal(dist):
+        return NormalJoint(check_predictions(dist.loc, estimator), dist.cov)
     if getattr(dist, "multi_output", False):
         _one_target(getattr(dist, "n_outputs", 2), estimator)
     frozen = getattr(dist, "dist", None)
@@ -63,7 +67,13 @@ def _ngboost_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _ngboost_supports(estimator: Any) -> bool:
-    return not getattr(estimator.Dist, "multi_output", False)
+    return not getattr(estimator.Dist, "multi_output", False) or _is_multivariate_normal(estimator.Dist)
+
+
+def _is_multivariate_normal(family: Any) -> bool:
+    """Return whether a class or an object is of NGBoost's multivariate normal family."""
+    kind = family if isinstance(family, type) else type(family)
+    return kind.__module__.startswith("ngboost.") and kind.__name__ == "MVN"
 
 
 def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
@@ -154,6 +164,7 @@ ADAPTERS: dict[str, Adapter] = {
     "quantile_forest.ExtraTreesQuantileRegressor": Adapter(_quantile_forest_dist),
     "skpro.regression.base.BaseProbaRegressor": Adapter(_skpro_dist),
     **BOOSTING_ADAPTERS,
+    **PARAMETER_ADAPTERS,
     **AUTOML_ADAPTERS,
 }
 """Adapters by the public import path of the class."""

@@ -18,11 +18,12 @@ from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq.distributions import Distribution, Mixture
+from skuq.distributions import Distribution, JointDistribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._child import is_search
 from skuq.prediction._failures import one_column_each
 from skuq.prediction._rules.automl import AUTOML_CONTAINERS
+from skuq.prediction._rules.joint_target import map_joint_back
 from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 from skuq.prediction._rules.target import map_back
 
@@ -85,9 +86,12 @@ def _selector_inner(selector: RFE, X: Any, predict: Predict) -> Any:
     return predict(selector.estimator_, selector.transform(X))
 
 
-def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict) -> Distribution:
+def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict) -> Any:
     check_is_fitted(estimator)
-    return map_back(predict(estimator.regressor_, X), estimator.transformer_)
+    dist = predict(estimator.regressor_, X)
+    if isinstance(dist, JointDistribution):
+        return map_joint_back(dist, estimator.transformer_)
+    return map_back(dist, estimator.transformer_)
 
 
 def _stacking_inner(stacking: StackingRegressor | StackingClassifier, X: Any, predict: Predict) -> Any:

@@ -35,7 +35,7 @@ _LARGEST = np.finfo(np.float64).max
 
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
     """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
-    steps = _flatten(transformer)
+    steps = flatten(transformer)
     # The inverses of the steps are applied in reverse order. Affine steps do not change the family.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
         steps.pop()
@@ -47,11 +47,11 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     """Return the transformed distribution; rows with infinite tail quantiles are transformed separately."""
     if isinstance(dist, Normal) and not dist.scale.any():
-        return Normal(_backward(steps, dist.loc), 0.0)  # For point masses, the map need not be monotone.
+        return Normal(backward(steps, dist.loc), 0.0)  # For point masses, the map need not be monotone.
     # A conformal distribution has finite quantiles only between its outermost scores.
     finite = dist._finite_part()
     low, high = finite.ppf(_TAIL), finite.ppf(1.0 - _TAIL)
-    leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
+    leaves = np.isinf(backward(steps, low)) | np.isinf(backward(steps, high))
     parts: list[Distribution] = []
     rows: list[IntArray] = []
     for index in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
@@ -66,11 +66,14 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     return parts[0] if len(parts) == 1 else concat(parts)[np.argsort(np.concatenate(rows))]
 
 
-def _flatten(transformer: Any) -> list[Any]:
+def flatten(transformer: Any) -> list[Any]:
+    """Return the steps of a transformer, a Pipeline or a list of steps."""
     if transformer is None or transformer == "passthrough":
         return []
+    if isinstance(transformer, list):
+        return list(transformer)
     if isinstance(transformer, Pipeline):
-        return [inner for _, step in transformer.steps for inner in _flatten(step)]
+        return [inner for _, step in transformer.steps for inner in flatten(step)]
     return [transformer]
 
 
@@ -131,7 +134,7 @@ class _TargetMap:
         if not low < high:  # For point masses, the check uses a small range around them.
             margin = 1e-3 * max(abs(low), 1.0)
             low, high = low - margin, high + margin
-        values = _backward(steps, np.linspace(low, high, 513))
+        values = backward(steps, np.linspace(low, high, 513))
         # Values are compared, because the difference of two infinities would be NaN.
         left, right = values[:-1], values[1:]
         if np.isnan(values).any() or not ((right >= left).all() or (right <= left).all()):
@@ -147,7 +150,7 @@ class _TargetMap:
 
     def to_target(self, z: FloatArray) -> FloatArray:
         (low, high), (first, last) = self.domain, self.image
-        y = _backward(self.steps, z)
+        y = backward(self.steps, z)
         rises = last >= first
         if self.hold:
             below, above = z < low, z > high
@@ -191,7 +194,8 @@ def _is_limited(step: Any) -> bool:
     return power < 0 or (step.method == "yeo-johnson" and power > 2)
 
 
-def _backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
+def backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
+    """Return the inverse of all steps at values z of one target."""
     values = np.asarray(z, dtype=np.float64)
     for step in reversed(steps):
         mapped = _apply(step, "inverse_transform", "inverse_func", values)

@@ -8,6 +8,7 @@ from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from skuq.model_selection._auto.space import Candidate, read_space
+from skuq.model_selection._auto_candidates import deferred_space
 from skuq.regressors._method_rules import METHOD_RULES
 
 PARAMS = {
@@ -199,3 +200,18 @@ def test_a_listed_value_may_be_nan():
     space = read({"one": {"estimator": Ridge(), "params": {"alpha": [float("nan"), 1.0]}}})
     for value, position in ((np.nan, 0), (float("nan"), 0), (1.0, 1)):
         assert space.encode(Candidate("one", "residual", {"alpha": value}))["one: alpha"] == position
+
+
+def test_the_default_space_of_networks_is_centered_on_their_default():
+    pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from skuq.neural import DeepEnsembleRegressor
+
+    default = DeepEnsembleRegressor().get_params()
+    base = read_space(deferred_space(), random_folds=True).bases["deep_ensemble"]
+    first = base.first("deep_ensemble", "native").params
+    assert first == {name: default[name] for name in base.params}
+    rate = base.params["learning_rate"]
+    assert np.sqrt(rate.low * rate.high) == pytest.approx(default["learning_rate"])
+    for name in ("n_frequencies", "loss", "bootstrap", "hidden_layer_sizes"):
+        assert base.params[name].values[0] == default[name]

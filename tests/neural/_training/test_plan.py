@@ -8,7 +8,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from skuq.neural import DeepEnsembleRegressor
+from sklearn.base import clone
+
+from skuq.neural import DeepEnsembleRegressor, fit_many
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._training.plan import plan_folds
 
@@ -62,8 +64,40 @@ def test_a_training_that_improves_until_its_end_is_repeated_with_more_epochs():
     again = DeepEnsembleRegressor(2, learning_rate=1e-4, n_jobs=2, **QUICK).fit(X, without_noise)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
     model.set_params(learning_rate=0.03)
-    assert len(model.fit(X, noise).history_) == 200
+    assert len(model.fit(X, noise).history_) == 40
     model.set_params(max_epochs=30, learning_rate=1e-4)
     assert len(model.fit(X, without_noise).history_) == 30
     model.set_params(max_epochs="auto", keep_best=False)
     assert len(model.fit(X, without_noise).history_) == 200
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_a_noisy_training_ends_at_twice_its_best_epoch(n_members):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    y = np.sin(3 * X[:, 0]) + rng.normal(size=60)
+    model = DeepEnsembleRegressor(n_members, bootstrap="folds", **QUICK).fit(X, y)
+    n_epochs = len(model.history_)
+    assert n_epochs == max(40, 2 * model.best_epoch_) < 200
+    whole = clone(model).set_params(max_epochs=200).fit(X, y)  # a given number of epochs is trained
+    assert len(whole.history_) == 200
+    losses = [one.history_[:n_epochs, "train_loss"] for one in (model, whole)]
+    np.testing.assert_array_equal(*losses)
+
+
+def test_fits_that_end_at_different_epochs_are_those_trained_alone():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    targets = [rng.normal(size=60), np.sin(3 * X[:, 0])]
+    both = np.vstack([np.column_stack([X, np.zeros(60)]), np.column_stack([X, np.ones(60)])])
+    model = DeepEnsembleRegressor(4, dtype="float64", **QUICK)
+    rows = [np.arange(60), np.arange(60, 120)]
+    together = fit_many([model] * 2, both, np.concatenate(targets), rows)
+    n_epochs = []
+    for fitted, part in zip(together, rows, strict=True):
+        alone = clone(model).fit(both[part], np.concatenate(targets)[part])
+        assert fitted.best_epoch_ == alone.best_epoch_
+        assert len(fitted.history_) == len(alone.history_)
+        np.testing.assert_allclose(fitted.predict(both), alone.predict(both), rtol=0, atol=1e-8)
+        n_epochs.append(len(fitted.history_))
+    assert n_epochs[0] == 40 < n_epochs[1]

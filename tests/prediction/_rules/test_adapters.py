@@ -18,6 +18,7 @@ from skuq.distributions import (
     Empirical,
     Mixture,
     Normal,
+    NormalJoint,
     NormalMixture,
     Quantiles,
     ScipyDistribution,
@@ -72,6 +73,9 @@ class TestNGBoost:
         dist = predict_dist(model, X)
         np.testing.assert_allclose(dist.mean(), model.predict(X))
         assert not dist.has_density
+        assert dist.has_mass
+        own = model.pred_dist(X).dist
+        np.testing.assert_allclose(dist.logpmf(np.round(y / 4)), own.logpmf(np.round(y / 4)))
 
     def test_in_a_pipeline_in_a_search(self, data):
         ngboost = pytest.importorskip("ngboost")
@@ -106,9 +110,13 @@ class TestNGBoost:
     def test_several_targets(self, data):
         X, y = data
         model = self.fitted(data, lambda distns: distns.MultivariateNormal(2), np.column_stack([y, y[::-1]]))
-        assert not supports_dist(model)
-        with pytest.raises(ValueError, match="one target at a time"):
-            predict_dist(model, X)
+        assert supports_dist(model)
+        dist, own = predict_dist(model, X), model.pred_dist(X)
+        assert isinstance(dist, NormalJoint)
+        np.testing.assert_array_equal(dist.mean(), own.loc)
+        np.testing.assert_allclose(dist.cov(), own.cov, rtol=1e-9)
+        targets = np.column_stack([y, y])
+        np.testing.assert_allclose(dist.logpdf(targets), own.logpdf(targets), rtol=1e-7)
 
 
 class TestQuantileForest:

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.isotonic import IsotonicRegression
 
-from skuq.evaluation._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
+from skuq.metrics._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
 
 def sections(rng, s, n):

@@ -6,10 +6,15 @@ sections, and each section has its own fit. Rows with equal forecasts have equal
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+
+_LARGEST_WHOLE = 2.0**53
+"""Sum up to which whole numbers have exact floating-point sums."""
 
 
 def ends_of_ties(ordered: FloatArray) -> BoolArray:
@@ -48,20 +53,22 @@ def isotonic_quantile_ranks(
     """
     sections, n = rank.shape
     size = sections * n
-    flat, closed = rank.ravel(), None if last.all() else last.ravel()
-    mass = np.ones_like(rank, dtype=np.float64) if weight is None else weight
-    gain_below = (mass * (1 - level)[:, np.newaxis]).ravel()
-    gain_above = (mass * -level[:, np.newaxis]).ravel()
+    flat, tied = rank.ravel(), None if last.all() else ~last.ravel()
+    mass = None if weight is None else _as_integers(weight.ravel())
+    mass_before = np.arange(size + 1) if mass is None else np.concatenate([[0], np.cumsum(mass)])
+    expected = np.repeat(level, n) * mass_before[1:]
     starts = np.arange(0, size, n)
     low, high = np.zeros(sections, dtype=np.intp), np.full(sections, n - 1, dtype=np.intp)
-    total = np.empty(size + 1)
-    total[0] = 0.0
     while (low < high).any():
         lengths = np.diff(starts, append=size)
         middle = (low + high) // 2
         below = flat <= np.repeat(middle, lengths)
-        np.cumsum(np.where(below, gain_below, gain_above), out=total[1:])
-        cut = _best_cuts(total, closed, starts, lengths)
+        counted: Any = np.cumsum(below if mass is None else below * mass)
+        at_start = np.where(starts > 0, counted[starts - 1], 0) - level[starts // n] * mass_before[starts]
+        gain = counted - expected
+        if tied is not None:
+            gain[tied] = -np.inf
+        cut = _best_cuts(gain, at_start, starts, lengths)
         cut[low == high] = (starts + lengths)[low == high]
         # The first part of a segment keeps the lower half of the ranks, the second part the upper half.
         begins = np.column_stack([starts, cut]).ravel()
@@ -72,10 +79,15 @@ def isotonic_quantile_ranks(
     return np.asarray(np.repeat(low, np.diff(starts, append=size)).reshape(sections, n))
 
 
-def _best_cuts(total: FloatArray, closed: BoolArray | None, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix with the largest sum in each segment; ties are not divided."""
-    sums = total[1:] if closed is None else np.where(closed, total[1:], -np.inf)
-    best = np.maximum.reduceat(sums, starts)
-    reached = np.flatnonzero(sums == np.repeat(best, lengths))
+def _as_integers(weight: FloatArray) -> FloatArray | IntArray:
+    """Return whole weights as integers, whose cumulative sums are ten times faster."""
+    whole = weight.sum() < _LARGEST_WHOLE and np.array_equal(weight, np.round(weight))
+    return weight.astype(np.int64) if whole else weight
+
+
+def _best_cuts(gain: FloatArray, at_start: FloatArray, starts: IntArray, lengths: IntArray) -> IntArray:
+    """Return the end of the prefix of each segment with the largest gain; a prefix may be empty."""
+    best = np.maximum.reduceat(gain, starts)
+    reached = np.flatnonzero(gain == np.repeat(best, lengths))
     ends = reached[np.searchsorted(reached, starts + lengths) - 1] + 1
-    return np.asarray(np.where(best >= total[starts], ends, starts))
+    return np.asarray(np.where(best >= at_start, ends, starts))

@@ -17,7 +17,7 @@ from scipy.special import xlog1py, xlogy
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._weights import weighted
-from skuq.evaluation._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
+from skuq.metrics._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
 BLOCK = 2**17
 """Largest number of entries in an array of one block, so that a block fits into the cache."""

@@ -1,0 +1,159 @@
+"""
+Predict counts, zeros and bounded targets
+=========================================
+
+What kind of target do you have? A forecast of any real number is wrong for a count, a
+rain sum or a share: its intervals contain impossible values. This page shows a method
+for each kind of target, and compares its score with the score of the true
+distribution. The data are simulated, so that the true distribution is known.
+
+================================  ========================================================
+target                            method
+================================  ========================================================
+real numbers                      no option
+counts                            ``support="count"``
+positive, few zeros               ``support="positive"``, or a regressor of the logarithm
+bounded, such as shares           ``support=(0, 1)``
+ratings and other integer scales  ``support=range(1, 6)``
+many exact zeros                  :class:`~skuq.regressors.HurdleRegressor`
+measurements with a limit         ``support=(None, limit)``; the limit is an atom
+================================  ========================================================
+"""
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+
+from skuq.distributions import Hurdle, Normal, ScipyDistribution
+from skuq.regressors import HurdleRegressor, UncertaintyRegressor
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(1600, 4))
+train, test = slice(None, 800), slice(800, None)
+signal = 0.6 * np.sin(2 * X[:, 0]) + 0.4 * X[:, 1]
+boosting = HistGradientBoostingRegressor(
+    max_iter=40, max_leaf_nodes=8, random_state=0
+)
+
+# %%
+# 1. Four targets
+# ---------------
+#
+# Each target has a true distribution in each row:
+
+zero = special.expit(1.4 + X[:, 2])
+truth = {
+    "counts": ScipyDistribution(stats.poisson(np.exp(0.8 + signal))),
+    "shares": ScipyDistribution(
+        stats.beta(4 * special.expit(signal), 4 * special.expit(-signal))
+    ),
+    "meter up to 2": Normal(1.2 + signal, 0.6).clip(0.0, 2.0),
+    "many zeros": Hurdle(
+        zero, ScipyDistribution(stats.gamma(2.0, scale=np.exp(0.5 + signal)))
+    ),
+}
+target = {
+    name: dist.sample(1, random_state=1)[:, 0] for name, dist in truth.items()
+}
+support = {
+    "counts": "count",
+    "shares": (0, 1),
+    "meter up to 2": (0, 2),
+    "many zeros": "positive",
+}
+
+# %%
+# 2. A score for each method
+# --------------------------
+#
+# The table has the CRPS of each method relative to the CRPS of the true distribution,
+# the coverage of 90 % intervals, and the share of rows with an impossible bound. A
+# ``support`` of ``(None, None)`` is the default without the warning that skuq gives
+# for counts with negative forecasts.
+
+
+def evaluate(model, name):
+    y, possible = target[name], truth[name]
+    model.fit(X[train], y[train])
+    dist = model.predict_dist(X[test])
+    bounds = dist.interval(0.9)
+    low, high = bounds.T
+    impossible = (low < possible[test].ppf(0.0)) | (high > possible[test].ppf(1.0))
+    if possible.has_mass:
+        impossible |= (bounds != bounds.round()).any(axis=1)
+    return {
+        "CRPS / truth": dist.crps(y[test]).mean()
+        / possible[test].crps(y[test]).mean(),
+        "coverage": np.mean((low <= y[test]) & (y[test] <= high)),
+        "impossible": np.mean(impossible),
+    }
+
+
+rows = {}
+for name, values in support.items():
+    for label, each in (("default", (None, None)), ("support", values)):
+        model = UncertaintyRegressor(boosting, support=each, random_state=0)
+        rows[name, label] = evaluate(model, name)
+hurdle = HurdleRegressor(
+    HistGradientBoostingClassifier(max_iter=40, random_state=0),
+    UncertaintyRegressor(boosting, random_state=0),
+    random_state=0,
+)
+rows["many zeros", "hurdle"] = evaluate(hurdle, "many zeros")
+table = pd.DataFrame(rows).T
+table.round(3)
+
+# %%
+# Without a support, 30 % of the intervals of shares and nearly all intervals of counts
+# have an impossible bound. The support removes these bounds and improves the CRPS.
+# Clipping never increases the CRPS of a row. Intervals of counts cover more than 90 %,
+# because their bounds are integers.
+#
+# If many targets are exactly zero, the hurdle is better than the support: a classifier
+# predicts the probability of zero, and the regressor is fitted to the other rows only.
+#
+# 3. Scores and plots of counts
+# -----------------------------
+#
+# A count has probabilities instead of a density. ``logpmf`` returns their logarithms,
+# and :func:`~skuq.metrics.nll_loss` uses them. The rootogram compares observed and
+# predicted frequencies:
+
+from skuq.displays import RootogramDisplay
+from skuq.metrics import nll_loss
+
+counts = UncertaintyRegressor(boosting, support="count", random_state=0)
+dist = counts.fit(X[train], target["counts"][train]).predict_dist(X[test])
+log_score = nll_loss(target["counts"][test], dist)
+_ = RootogramDisplay.from_predictions(target["counts"][test], dist)
+
+# %%
+# 4. Exposure
+# -----------
+#
+# A count is often observed over a time or an area that differs between rows, the
+# *exposure*. Two policies of one and of two years have different numbers of claims at
+# the same risk. Pass the exposure as a column with a clear name. A tree model then
+# learns its effect from the data:
+
+exposure = rng.uniform(0.2, 3.0, size=1600)
+claims = rng.poisson(exposure * np.exp(signal))
+table_of_policies = pd.DataFrame(X, columns=list("abcd")).assign(exposure=exposure)
+policies = UncertaintyRegressor(boosting, support="count", random_state=0)
+policies.fit(table_of_policies[train], claims[train])
+
+# %%
+# A forecast for one year of the same policies has the exposure 1:
+
+one_year = table_of_policies[test].assign(exposure=1.0)
+yearly = policies.predict_dist(one_year)
+per_year = yearly.mean()
+
+# %%
+# Do not divide the count by the exposure. The rate is not an integer, and its noise
+# depends on the exposure: the same policy over a longer time has a rate with less
+# noise.

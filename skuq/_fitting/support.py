@@ -1,0 +1,100 @@
+"""Supports of targets: the parameter ``support`` of regressors and of `SupportMap`."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skuq._rounding import to_integers
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import check_number
+from skuq._warnings import warn_user
+from skuq.distributions import Distribution
+from skuq.exceptions import SupportWarning
+
+_MOST_BELOW = 0.01
+"""Largest mean probability of negative counts without a warning."""
+
+_MOST_ROWS = 200
+"""Largest number of training rows that are predicted for the warning."""
+
+
+class Support(NamedTuple):
+    """Possible values of a target: the numbers or the integers from ``lower`` to ``upper``."""
+
+    lower: float
+    upper: float
+    integer: bool
+
+    def clip(self, points: FloatArray) -> FloatArray:
+        """Return point predictions inside the bounds; means of counts need not be integers."""
+        return np.clip(points, self.lower, self.upper)
+
+    def map_bounds(self, bounds: FloatArray) -> FloatArray:
+        """Return the bounds of intervals as values of the support; each covered y remains covered."""
+        return self.clip(to_integers(bounds) if self.integer else bounds)
+
+    def apply(self, dist: Distribution) -> Distribution:
+        return dist.clip(self.lower, self.upper, self.integer)
+
+    def check(self, y: FloatArray, support: Any) -> None:
+        """Raise if a target is not a value of the support; ``support`` is the parameter."""
+        outside = (y < self.lower) | (y > self.upper)
+        if self.integer:
+            outside |= np.round(y) != y
+        if outside.any():
+            row = int(np.argmax(outside))
+            kind = "integers" if self.integer else "numbers"
+            raise ValueError(
+                f"`y` must hold {kind} from {self.lower:g} to {self.upper:g} with support={support!r}, got "
+                f"{y[row]:g} at row {row}. Correct the row, or pass another `support`."
+            )
+
+
+_NAMED = {"positive": Support(0.0, np.inf, False), "count": Support(0.0, np.inf, True)}
+
+
+def read_support(support: Any) -> Support | None:
+    """Return the support that the parameter ``support`` means, or None for all real numbers."""
+    if support is None:
+        return None
+    if isinstance(support, str):
+        if support in _NAMED:
+            return _NAMED[support]
+    elif isinstance(support, range):
+        if support.step == 1 and len(support) > 1:
+            return Support(float(support[0]), float(support[-1]), True)
+        raise ValueError(f"`support` as a range must have step 1 and two or more values, got {support!r}.")
+    elif isinstance(support, tuple | list) and len(support) == 2:
+        lower, upper = (_read_bound(bound, sign) for bound, sign in zip(support, (-1, 1), strict=True))
+        if lower < upper:
+            return Support(lower, upper, False)
+        raise ValueError(f"`support` must have lower < upper, got {support!r}.")
+    raise ValueError(
+        "`support` must be 'count', 'positive', a pair (lower, upper) in which None means no bound, a range "
+        f"of integers, or None, got {support!r}."
+    )
+
+
+def _read_bound(bound: Any, sign: int) -> float:
+    if bound is None or (isinstance(bound, numbers.Real) and bound == sign * np.inf):
+        return sign * np.inf
+    return check_number(bound, "support")
+
+
+def rows_for_warning(n: int) -> IntArray:
+    return np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp))
+
+
+def warn_of_negative_counts(dist: Distribution) -> None:
+    """Warn if the forecasts of counts have a mean probability above 1 % below 0."""
+    below = float(np.mean(dist.cdf(np.nextafter(0.0, -1.0))))
+    if below > _MOST_BELOW:
+        warn_user(
+            f"`y` holds integers from 0, but {100 * below:.2g} % of the predicted probability is below 0. "
+            "Pass support='count' for counts, or support='positive' for other targets from 0. To keep "
+            "negative forecasts, ignore skuq.exceptions.SupportWarning.",
+            SupportWarning,
+        )

@@ -1,0 +1,258 @@
+"""Rootogram: observed and predicted frequencies of counts, as square roots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_integer, check_option, check_sample_weight, check_target
+from skuq.displays._display import Display
+from skuq.displays._drawing import (
+    CURVE,
+    INK,
+    RED,
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+    next_color,
+)
+from skuq.distributions import Distribution, as_distribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kind = Literal["hanging", "standing", "suspended"]
+KINDS = ("hanging", "standing", "suspended")
+
+_MOST_BARS = 60
+"""Largest number of counts that have a bar of their own by default; the last bar has all larger counts."""
+
+_BAND = 1.0
+"""Distance of the warning limits from the expected square root; the root of a count has a std of 1/2."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RootogramDisplay(Display):
+    """Rootogram of counts: how often each count is observed and predicted, as square roots.
+
+    Bars are the observed frequencies, and the line is the sum of the predicted probabilities. In a hanging
+    rootogram, the bars hang from the line. The lower end of a bar is above 0 if the count is rarer than
+    predicted, and below 0 if it is more frequent. Too many zeros, heaping at round numbers and a wrong tail
+    are visible as runs of bars on one side. The calibration of single rows is not visible; use
+    `PITHistogramDisplay`.
+
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (k,)
+        Consecutive integers. The last one stands for all larger counts if `open_end` is True.
+    observed, expected : ndarray of shape (k,)
+        Number of rows with each count, and its expected value under the forecasts.
+    open_end : bool, default=False
+        Whether the last bar includes all larger counts.
+    name : str, default=None
+        Title.
+
+    Attributes
+    ----------
+    bars_ : matplotlib.container.BarContainer
+        The observed frequencies.
+    line_ : matplotlib.lines.Line2D
+        The expected frequencies; the line at 0 in a suspended rootogram.
+    band_ : tuple of matplotlib.lines.Line2D or None
+        The warning limits; None if `band` is False or `kind` is "standing".
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    PITHistogramDisplay : Calibration of counts, with the PIT spread over each atom or randomized.
+    skuq.distributions.Supported : Forecasts of counts from any distribution.
+
+    Notes
+    -----
+    The square root makes small and large frequencies visible on one scale and gives the bars about the same
+    standard deviation of 1/2 [1]_. The warning limits at -1 and 1 are two standard deviations from the line.
+
+    References
+    ----------
+    .. [1] C. Kleiber and A. Zeileis (2016), Visualizing count data regressions using rootograms, The American
+       Statistician 70, 296-303. https://doi.org/10.1080/00031305.2016.1173590
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from skuq.displays import RootogramDisplay
+    >>> y = np.random.default_rng(0).poisson(1.5, size=200)
+    >>> display = RootogramDisplay.from_predictions(y, stats.poisson(np.full(200, 1.5)))
+    >>> display.observed
+    array([34., 69., 49., 33.,  8.,  5.,  1.,  1.])
+    >>> display.expected.round(1)
+    array([44.6, 66.9, 50.2, 25.1,  9.4,  2.8,  0.7,  0.2])
+    """
+
+    counts: FloatArray
+    observed: FloatArray
+    expected: FloatArray
+    open_end: bool = False
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        kind: Kind = "hanging",
+        band: bool = True,
+        bar_kwargs: Style = None,
+        line_kwargs: Style = None,
+        band_kwargs: Style = None,
+    ) -> Self:
+        """Draw the rootogram.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Title; None uses the attribute `name`.
+        kind : {"hanging", "standing", "suspended"}, default="hanging"
+            Position of the bars. "hanging" bars end at the line, "standing" bars begin at 0, and "suspended"
+            bars are the differences from the line.
+        band : bool, default=True
+            Whether to draw the warning limits of hanging and suspended bars.
+        bar_kwargs : dict, default=None
+            Keywords for the bars, passed to ``Axes.bar``.
+        line_kwargs : dict, default=None
+            Keywords for the expected frequencies, passed to ``Axes.plot``.
+        band_kwargs : dict, default=None
+            Keywords for the warning limits, passed to ``Axes.axhline``.
+
+        Returns
+        -------
+        display : RootogramDisplay
+            The display itself.
+        """
+        self._use_axes(ax, (6.4, 4.0))
+        check_option(kind, "kind", KINDS)
+        check_option(band, "band", (True, False))
+        seen, expected = np.sqrt(self.observed), np.sqrt(self.expected)
+        bottom = expected - seen if kind == "hanging" else np.zeros_like(seen)
+        height = expected - seen if kind == "suspended" else seen
+        default = {"color": next_color(self.ax_), "alpha": 0.45, "width": 0.9}
+        merged = merge_style("patches.Rectangle", default, bar_kwargs, "bar_kwargs")
+        self.bars_ = self.ax_.bar(self.counts, height, bottom=bottom, **merged)
+        self.bars_.patches[0].set_label("Observed")  # the legend of displays takes single artists
+        curve = np.zeros_like(expected) if kind == "suspended" else expected
+        line = {
+            "color": RED,
+            "marker": "o",
+            "markersize": 4.0,
+            "linewidth": 1.5,
+            "label": "Expected",
+            "gid": CURVE,
+        }
+        merged = merge_style("lines.Line2D", line, line_kwargs, "line_kwargs")
+        (self.line_,) = self.ax_.plot(self.counts, curve, **merged)
+        self._draw_band(band and kind != "standing", band_kwargs)
+        self._label(name, kind)
+        return self
+
+    def _draw_band(self, shown: bool, style: Style) -> None:
+        self.band_ = None
+        if not shown:
+            return
+        label = "Warning limits"
+        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 0.8, "gid": REFERENCE}
+        if not has_label(self.ax_, label):
+            default["label"] = label
+        merged = merge_style("lines.Line2D", default, style, "band_kwargs")
+        above = self.ax_.axhline(_BAND, **merged)
+        merged.pop("label", None)
+        self.band_ = (above, self.ax_.axhline(-_BAND, **merged))
+
+    def _label(self, name: str | None, kind: Kind) -> None:
+        self.ax_.axhline(0.0, color=INK, linewidth=0.8)
+        end = f" (last bar: {self.counts[-1]:.0f} or more)" if self.open_end else ""
+        unit = "difference of square roots" if kind == "suspended" else "square root of the number of rows"
+        self.ax_.set(xlabel=f"Count{end}", ylabel=unit.capitalize())
+        self.ax_.locator_params(axis="x", integer=True)
+        self._draw_title(self.name if name is None else name)
+        draw_legend(self.ax_)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        max_count: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the rootogram of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed counts. Use rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Forecast of every target. A forecast of real numbers counts with the probability of the half-open
+            unit interval around each integer.
+        max_count : int or None, default=None
+            Count of the last bar, which includes all larger counts. None means the largest observed count, at
+            most 59 above the smallest one.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Title.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : RootogramDisplay
+            The drawn display.
+        """
+        check_matplotlib("RootogramDisplay.from_predictions")
+        dist = as_distribution(y_pred)
+        y = check_target(y_true, n=len(dist))
+        if (np.round(y) != y).any():
+            row = int(np.argmax(np.round(y) != y))
+            raise ValueError(
+                f"`y_true` must hold integers, got {y[row]:g} at row {row}. Use PITHistogramDisplay for "
+                "other targets."
+            )
+        given = check_sample_weight(sample_weight, len(y))
+        weight = np.ones(len(y)) if given is None else given
+        first, largest = float(y.min()), float(y.max())
+        last = min(largest, first + _MOST_BARS - 1)
+        if max_count is not None:
+            last = float(check_integer(max_count, "max_count", minimum=int(first) + 1))
+        counts = np.arange(first, last + 1)
+        observed = np.array([weight[y == k].sum() for k in counts])
+        observed[-1] = weight[y >= last].sum()
+        expected = expected_counts(dist, counts, weight)
+        display = cls(counts=counts, observed=observed, expected=expected, open_end=last < largest, name=name)
+        return display.plot(ax, **kwargs)
+
+
+def expected_counts(dist: Distribution, counts: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the expected number of rows with each count, the last one including all larger counts."""
+    reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
+    below = weight @ dist._cdf(np.full(len(dist), counts[0] - 0.5))
+    return np.diff(np.concatenate([[below], reached, [weight.sum()]]))

@@ -1,0 +1,1 @@
+"""Distributions on integers, and masses of atoms."""

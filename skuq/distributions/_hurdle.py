@@ -1,0 +1,169 @@
+"""Distributions of one value of positive probability and of all other values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skuq._rounding import level_rounding
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import as_float_array, check_finite, check_probabilities
+from skuq.distributions._affine import affine
+from skuq.distributions._base import Distribution
+from skuq.distributions._concatenated import stack_rows
+from skuq.distributions._members import root_mean_square
+from skuq.distributions._normal import Normal
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hurdle(Distribution):
+    r"""Distributions with P(Y = at) = p, and a given distribution of all other values.
+
+    The predictive distribution of a target with many exact zeros, such as a rain sum, a number of claims or a
+    purchase. `skuq.regressors.HurdleRegressor` predicts this family. A zero-inflated distribution is also of
+    this form; p is then the total probability of the value.
+
+    Parameters
+    ----------
+    p : float or array-like of shape (n,)
+        Probability of the value ``at``.
+    dist : Distribution
+        Conditional distribution of Y given that Y differs from ``at``, n rows. Use `Truncated` to remove mass
+        on the wrong side of ``at``. Tail mass at infinity, as in `ConformalPredictive`, is excluded.
+    at : float or array-like of shape (n,), default=0.0
+        The value, in the units of y.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not in [0, 1], or `at` is not finite.
+
+    See Also
+    --------
+    skuq.regressors.HurdleRegressor : A classifier and a regressor that predict this family.
+    Supported : Clipped distributions, whose atoms are at the ends of the support.
+
+    Notes
+    -----
+    With the cdf G of ``dist`` and the value a, the cdf is :math:`p 1\{a \le y\} + (1 - p) G(y)`. The CRPS is
+
+    .. math:: p |y - a| + (1 - p) D(y) - p (1 - p) D(a) - (1 - p)^2 (D(y) - C(y)),
+
+    with the CRPS :math:`C(y)` of ``dist`` and :math:`D(y) = E |X - y|` for :math:`X \sim G`. It is exact if
+    the family of ``dist`` has closed forms of both.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Hurdle, Normal, Truncated
+    >>> rain = Hurdle([0.7, 0.2], Truncated(Normal([2.0, 5.0], 2.0), lower=0.0))
+    >>> rain.cdf(0.0), rain.mean().round(2)
+    (array([0.7, 0.2]), array([0.77, 4.03]))
+    >>> rain.interval(0.9).round(2)
+    array([[0.  , 4.16],
+           [0.  , 8.07]])
+    """
+
+    p: FloatArray
+    dist: Distribution
+    at: FloatArray
+
+    def __init__(self, p: ArrayLike, dist: Distribution, at: ArrayLike = 0.0) -> None:
+        if not isinstance(dist, Distribution):
+            raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
+        share = _read(check_probabilities(p, "p"), "p", len(dist))
+        value = _read(check_finite(as_float_array(at, "at"), "at"), "at", len(dist))
+        self._set(p=share, dist=dist._finite_part(), at=value)
+
+    def _rows(self) -> int:
+        return len(self.dist)
+
+    def _take(self, rows: IntArray) -> Hurdle:
+        return Hurdle(self.p[rows], self.dist[rows], self.at[rows])
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Hurdle]) -> Hurdle:
+        p, at = (np.concatenate([getattr(part, name) for part in parts]) for name in ("p", "at"))
+        return cls(p, stack_rows([part.dist for part in parts]), at)
+
+    def mean(self) -> FloatArray:
+        return self.at + (1 - self.p) * (self.dist.mean() - self.at)
+
+    def std(self) -> FloatArray:
+        mean = self.mean()
+        spread = [self.at - mean, np.hypot(self.dist.std(), self.dist.mean() - mean)]
+        return root_mean_square(np.column_stack([self.p, 1 - self.p]), np.column_stack(spread))
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self.p * (y >= self.at) + (1 - self.p) * self.dist._cdf(y), 1.0)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self.p * (y < self.at) + (1 - self.p) * self.dist._sf(y), 1.0)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        below = (1 - self.p) * self.dist._cdf(self.at)
+        slack = level_rounding(np.asarray(p))
+        inner = self.dist._ppf(self._inner_level(p, p - slack > below + self.p))
+        return np.where((p > below) & (p - slack <= below + self.p), self.at, inner)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        above = (1 - self.p) * self.dist._sf(self.at)
+        slack = level_rounding(np.asarray(q))
+        inner = self.dist._isf(self._inner_level(q, q > above + self.p))
+        return np.where((q + slack >= above) & (q <= above + self.p), self.at, inner)
+
+    def _inner_level(self, level: FloatArray, beyond: Any) -> FloatArray:
+        """Return the level of ``dist``; ``beyond`` are the rows whose level includes the atom."""
+        rest = np.where(self.p < 1, 1 - self.p, 1.0)
+        return np.asarray(np.clip((level - self.p * beyond) / rest, 0.0, 1.0))
+
+    @property
+    def has_mass(self) -> bool:
+        return self.dist.has_mass
+
+    def _logpmf(self, y: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            atom, rest = np.log(self.p * (y == self.at)), np.log1p(-self.p)
+        return np.asarray(np.logaddexp(atom, rest + self.dist.logpmf(y)))
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        rest, distance = 1 - self.p, self.dist._mean_distance(y)
+        half_difference = np.maximum(distance - self.dist._crps(y), 0.0)
+        score = self.p * np.abs(y - self.at) + rest * distance
+        score -= self.p * rest * self.dist._mean_distance(self.at) + rest**2 * half_difference
+        return np.maximum(score, 0.0)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self.p * np.abs(y - self.at) + (1 - self.p) * self.dist._mean_distance(y)
+
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        is_atom = rng.uniform(size=(len(self), m)) < self.p[:, np.newaxis]
+        return np.where(is_atom, self.at[:, np.newaxis], self.dist._sample(m, rng))
+
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        rest = [((1 - self.p) * weight, leaf) for weight, leaf in self.dist._leaves()]
+        return [(self.p, Normal(self.at, 0.0)), *rest]
+
+    @property
+    def _light_tails(self) -> bool:
+        return self.dist._light_tails
+
+    @property
+    def _integrates_values(self) -> bool:
+        return True
+
+    def _landmarks(self) -> FloatArray:
+        return np.column_stack([self.at, self.dist._landmarks()])
+
+    def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
+        if (factor == 0).any():
+            return None
+        return Hurdle(self.p, affine(self.dist, shift, factor), shift + factor * self.at)
+
+
+def _read(values: FloatArray, name: str, n: int) -> FloatArray:
+    if values.shape not in {(), (n,)}:
+        raise ValueError(f"`{name}` must be a number or have shape ({n},), got {values.shape}.")
+    return np.array(np.broadcast_to(values, (n,)))

@@ -1,0 +1,1 @@
+"""Joint predictive distributions of several targets."""

@@ -1,0 +1,178 @@
+"""Report of joint distributions of several targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_sample_weight, check_single_coverage
+from skuq._weights import weighted_mean
+from skuq.distributions import CopulaJoint, JointDistribution, normal_template
+from skuq.metrics import (
+    crps_loss,
+    energy_score_loss,
+    joint_rank_histogram,
+    mean_interval_width,
+    miscalibration_area,
+    prediction_interval_coverage,
+    variogram_score_loss,
+)
+
+_LARGEST_SHARE = 0.1
+"""Largest number of bins of a rank histogram, as a share of the rows."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointReport:
+    """Scores and calibration of joint distributions, with independent targets for comparison.
+
+    Parameters
+    ----------
+    targets : DataFrame
+        One row per target, with the CRPS, the miscalibration area, and the coverage and the mean width of the
+        central interval.
+    joint : DataFrame
+        One row per property of the joint distribution, with its value and the value for independent targets
+        with the same marginals. The scores are computed for targets divided by their standard deviations.
+    coverage : float
+        Nominal coverage of the intervals and of the box of simultaneous intervals.
+    n_rows : int
+        Number of rows.
+
+    See Also
+    --------
+    joint_report : Function that makes the report.
+
+    Examples
+    --------
+    >>> from skuq.distributions import NormalJoint
+    >>> from skuq.evaluation import joint_report
+    >>> report = joint_report(
+    ...     [[0.0, 1.0], [0.5, 2.0], [-0.3, 0.4]], NormalJoint([[0.0, 1.0]] * 3, [[1.0, 0.0], [0.0, 1.0]])
+    ... )
+    >>> list(report.targets.columns), report.n_rows
+    (['crps', 'miscal_area', 'coverage', 'mean_width'], 3)
+    """
+
+    targets: pd.DataFrame
+    joint: pd.DataFrame
+    coverage: float
+    n_rows: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Joint distributions of {len(self.targets)} targets, {self.n_rows} rows, coverage "
+            f"{self.coverage:g}\n\n{self.targets.round(4)}\n\n{self.joint.round(4)}"
+        )
+
+
+def joint_report(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    sample_weight: ArrayLike | None = None,
+) -> JointReport:
+    """Return scores and calibration of joint distributions of several targets.
+
+    The report answers two questions: are the distributions of the single targets calibrated, and is the
+    predicted dependence better than independence? For the full report of one target or of a sum, call
+    `uncertainty_report` with ``y_pred.marginal(...)`` or ``y_pred.linear(w)``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n, d)
+        Observed targets. Use rows on which the model was not trained.
+    y_pred : JointDistribution
+        Forecast of n rows and d targets.
+    coverage : float, default=0.9
+        Nominal coverage of the intervals. Strictly between 0 and 1.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    report : JointReport
+        The tables ``targets`` and ``joint``. In ``joint``, smaller scores and smaller reliability indices are
+        better, and "box_coverage" should be the nominal coverage.
+
+    See Also
+    --------
+    skuq.metrics.energy_score_loss : Score of the joint distribution.
+    skuq.metrics.joint_rank_histogram : Histogram of a reliability index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.distributions import NormalJoint
+    >>> from skuq.evaluation import joint_report
+    >>> covariance = np.array([[1.0, 0.8], [0.8, 1.0]])
+    >>> y = np.random.RandomState(0).multivariate_normal([0.0, 0.0], covariance, size=400)
+    >>> report = joint_report(y, NormalJoint(np.zeros((400, 2)), covariance, names=["load", "price"]))
+    >>> report.targets["coverage"].round(2).to_dict()
+    {'load': 0.9, 'price': 0.9}
+    >>> report.joint.round(2).loc[["variogram_score", "box_coverage"]]
+                     value  independent
+    variogram_score   0.16         0.37
+    box_coverage      0.90         0.92
+    """
+    nominal = check_single_coverage(coverage)
+    energy = energy_score_loss(y_true, y_pred, sample_weight=sample_weight, scale="std")
+    y = np.asarray(y_true, dtype=np.float64).reshape(y_pred.shape)
+    weight = check_sample_weight(sample_weight, len(y))
+    independent = CopulaJoint(
+        y_pred.marginals(), normal_template(np.eye(y.shape[1])), correlation=np.eye(y.shape[1])
+    )
+    ready = energy_score_loss(y, independent, sample_weight=weight, scale="std")
+    columns = {
+        "value": {"energy_score": energy, **_properties(y, y_pred, nominal, weight)},
+        "independent": {"energy_score": ready, **_properties(y, independent, nominal, weight)},
+    }
+    return JointReport(_of_targets(y, y_pred, nominal, weight), pd.DataFrame(columns), nominal, len(y))
+
+
+def _of_targets(
+    y: FloatArray, dist: JointDistribution, coverage: float, weight: FloatArray | None
+) -> pd.DataFrame:
+    names = dist.names or tuple(f"target {j}" for j in range(y.shape[1]))
+    rows = {
+        name: {
+            "crps": crps_loss(target, marginal, sample_weight=weight),
+            "miscal_area": _without_warning(miscalibration_area)(target, marginal, sample_weight=weight),
+            "coverage": prediction_interval_coverage(
+                target, marginal, coverage=coverage, sample_weight=weight
+            ),
+            "mean_width": mean_interval_width(target, marginal, coverage=coverage, sample_weight=weight),
+        }
+        for name, target, marginal in zip(names, y.T, dist.marginals(), strict=True)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _without_warning(metric: Any) -> Any:
+    """Return a metric without its warning about few rows."""
+    return getattr(metric, "__wrapped__", metric)
+
+
+def _properties(
+    y: FloatArray, dist: JointDistribution, coverage: float, weight: FloatArray | None
+) -> dict[str, float]:
+    """Return the properties of the joint distribution other than the energy score."""
+    bounds = dist.interval(coverage, simultaneous=True)
+    inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).all(axis=1)
+    n_bins = int(np.clip(_LARGEST_SHARE * len(y), 2, 10))
+    reliability = {
+        f"{kind}_reliability": joint_rank_histogram(
+            y, dist, kind=kind, n_bins=n_bins, sample_weight=weight
+        ).reliability_index
+        for kind in ("average_rank", "band_depth")
+    }
+    return {
+        "variogram_score": variogram_score_loss(y, dist, sample_weight=weight, scale="std"),
+        **reliability,
+        "box_coverage": weighted_mean(np.asarray(inside, dtype=np.float64), weight),
+    }

@@ -1,0 +1,1 @@
+"""Isotonic recalibration of functionals, and the parts of the CRPS as metrics."""

