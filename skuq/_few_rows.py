@@ -37,7 +37,7 @@ def warn_of_few_rows(n: float, unit: str = "rows") -> None:
     """Issue one `SmallSampleWarning` if there are too few rows, or groups of rows, for calibration."""
     if n < FEWEST_ROWS and not _reported.get():
         warn_user(
-            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}: their coverage may "
-            f"be far from the nominal coverage. Use more {unit}.",
+            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}. The coverage of the "
+            f"intervals may be far from the nominal coverage. Use more {unit}.",
             SmallSampleWarning,
         )

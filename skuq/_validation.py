@@ -237,8 +237,8 @@ def check_repetitions(total: float, rows: int) -> float:
     """Check that the sum of the weights is a valid number of repetitions."""
     if total < rows * (1 - 1e-9):
         raise ValueError(
-            "`sample_weight` counts repetitions, so its sum must be at least the number of rows with "
-            f"positive weight, {rows}, got {total:g}. "
+            f"`sample_weight` counts repetitions, and its sum must be at least {rows}, the number of rows "
+            f"with positive weight. Got {total:g}. "
             "For relative weights, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
         )
     if total > MOST_REPETITIONS:
@@ -308,8 +308,9 @@ def _may_equal(value: Any, option: Any) -> bool:
 def check_random_state(random_state: Any) -> np.random.RandomState:
     if isinstance(random_state, np.random.Generator):
         raise ValueError(
-            "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator, which "
-            "scikit-learn does not support. Draw an int from it: `int(generator.integers(2**31))`."
+            "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator. scikit-learn "
+            "does not support numpy Generators. Draw an int from the generator: "
+            "`int(generator.integers(2**31))`."
         )
     try:
         rng: np.random.RandomState = sklearn_check_random_state(random_state)

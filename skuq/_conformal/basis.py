@@ -53,12 +53,13 @@ def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
 def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
         raise TypeError(
-            f"`basis` {names!r} names columns, so X must be a DataFrame, got {type(X).__name__}. In a "
-            "Pipeline call `set_output(transform='pandas')` to keep the names, or pass a callable X -> array."
+            f"`X` must be a DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. In a "
+            "Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
+            "array."
         )
     unknown = [name for name in names if name not in X.columns]
     if unknown:
-        raise ValueError(f"`basis` must name columns of X, {list(X.columns)}, got {unknown[0]!r}.")
+        raise ValueError(f"`basis` must name columns of X, got {unknown[0]!r}. X has {list(X.columns)}.")
     return X[names]
 
 
@@ -154,8 +155,8 @@ class BasisRows:
         """Return the constant, the numbers and the indicators of labels, shape (n, D)."""
         if functions.shape[1] != self._n_functions:
             raise ValueError(
-                f"`basis` must give as many columns as in `fit`, {self._n_functions}, got "
-                f"{functions.shape[1]}."
+                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got "
+                f"(n, {functions.shape[1]})."
             )
         parts = [np.ones((len(functions), 1))]
         for column in functions:
@@ -172,8 +173,8 @@ def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
     if unbounded.any():
         warn_user(
             f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, the first "
-            f"at row {int(np.argmax(unbounded))}: {consequence}. These rows have a label without calibration "
-            "rows, or extreme values, or the coverage needs more rows. Use fewer functions or more "
-            "calibration rows.",
+            f"at row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
+            "calibration rows, extreme values, and a coverage that needs more rows. Use fewer functions or "
+            "more calibration rows.",
             SmallSampleWarning,
         )

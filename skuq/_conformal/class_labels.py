@@ -37,21 +37,21 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
     label = labels[:1].tolist()[0]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
-            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}, got only "
+            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}. Got only "
             f"other labels, such as {label!r} at row 0."
         )
     raise ValueError(
-        "`cv` must hold out rows whose labels also occur in training rows, got only other labels, such as "
-        f"{label!r}. Pass another `cv`, or more rows of each class."
+        "`cv` must hold out rows with labels that also occur in training rows. Got only other labels, such "
+        f"as {label!r}. Pass another `cv`, or more rows of each class."
     )
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
     """Warn that sets contain all classes, because calibration labels do not occur in the training rows."""
     warn_user(
-        f"sets contain all classes at the coverage {100 * coverage:g} %, because {unknown:g} of {n:g} "
-        "calibration rows have labels without training rows. Use a lower coverage, or train on rows of more "
-        "classes.",
+        f"at the coverage {100 * coverage:g} %, the sets contain all classes. {unknown:g} of {n:g} "
+        "calibration rows have a label that no training row has. Use a lower coverage, or train on rows of "
+        "more classes.",
         SmallSampleWarning,
     )
 

@@ -113,8 +113,8 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     in_all = ~left_out.any(axis=0)
     if in_all.any():
         raise ValueError(
-            f"each row must be missing in at least one resample, but {int(in_all.sum())} of {in_all.size} "
-            f"rows are in all {len(left_out)} resamples, the first of them row {rows[np.argmax(in_all)]}. "
+            f"each row must be left out of at least one resample. {int(in_all.sum())} of {in_all.size} rows "
+            f"are in all {len(left_out)} resamples; the first of these rows is {rows[np.argmax(in_all)]}. "
             "Increase `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that contain "
             "fewer rows."
         )
@@ -169,8 +169,8 @@ class CrossConformal:
         levels = levels[(levels > first) & finite]
         if not levels.size:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows, got {n:g}, with which only the "
-                "median is finite. Fit on more rows."
+                f"a predictive distribution needs more calibration rows, got {n:g}. With this number, only "
+                "the median is finite. Fit on more rows."
             )
         return np.append(first, levels), 0.5 + levels / 2 if symmetric else levels
 

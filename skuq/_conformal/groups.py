@@ -106,9 +106,9 @@ class Groups:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
-            f"(`min_group_size`), got the label {label!r}{where}, which has {self.sizes.get(label, 0):g}. "
-            "Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which calibrates rare "
-            "groups by all rows."
+            f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
+            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
+            "calibrates rare groups on all rows."
         )
 
 

@@ -95,7 +95,9 @@ class GroupsAndShift:
                 "names, or pass a callable X -> labels."
             )
         elif self.group_by not in X.columns:
-            raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
+            raise ValueError(
+                f"`group_by` must name a column of X, got {self.group_by!r}. X has {list(X.columns)}."
+            )
         else:
             labels = X[self.group_by]
         # Labels are objects, because numpy would convert numbers to strings if strings are appended later.

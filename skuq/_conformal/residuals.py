@@ -43,9 +43,9 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have positive standard deviations unless the mean equals `y`, got {std[row]:.2g} "
-            f"at row {row}, where `y` differs from the mean by {residual[row]:g}. An ensemble whose members "
-            "predict only the mean may have standard deviations of 0. Use predictions that include the "
-            "noise, such as skuq.UncertaintyRegressor(..., method='residual')."
+            f"at row {row}. In this row, `y` differs from the mean by {residual[row]:g}. If the members of "
+            "an ensemble predict only the mean, its standard deviations may be 0. Use predictions that "
+            "include the noise, such as skuq.UncertaintyRegressor(..., method='residual')."
         )
     with np.errstate(over="ignore"):
         z = np.where(certain, 0.0, residual / np.where(certain, 1.0, std))

@@ -242,7 +242,7 @@ class SplitConformal:
         if reachable.size < 2:
             raise ValueError(
                 "a predictive distribution needs more calibration rows, got a total weight of "
-                f"{calibration_weight:g} for a new row of weight {test_weight:g}, with which only the median "
-                "is finite. Fit on more rows."
+                f"{calibration_weight:g} for a new row of weight {test_weight:g}. With these weights, only "
+                "the median is finite. Fit on more rows."
             )
         return reachable

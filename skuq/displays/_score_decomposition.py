@@ -324,7 +324,7 @@ def _check_decompositions(decompositions: Any) -> None:
     for label, each in decompositions.items():
         if not np.isclose(each.uncertainty, first, rtol=1e-6, atol=0.0):
             raise ValueError(
-                "`decompositions` must have the same rows, score, levels and thresholds, so that their "
-                f"uncertainty is equal, got {each.uncertainty:g} for {label!r} and {first:g} for the first "
-                "model."
+                "`decompositions` must have the same rows, score, levels and thresholds. Their uncertainty "
+                f"must therefore be equal, got {each.uncertainty:g} for {label!r} and {first:g} for the "
+                "first model."
             )

@@ -9,8 +9,8 @@ NO_DENSITY = (
 )
 
 NO_DECOMPOSITION = (
-    "this {kind} does not separate epistemic from aleatoric uncertainty. Models that do are "
-    "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor and GaussianProcessRegressor. "
+    "this {kind} does not separate epistemic from aleatoric uncertainty. Use a model that separates them: "
+    "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor or GaussianProcessRegressor. "
     "The separation is lost if their distributions are recalibrated or transformed by a function that is "
     "not affine."
 )

@@ -68,8 +68,8 @@ class RowContainer(ABC, Generic[Selected]):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                f"`copy` must be None or True, because the array of {self._COLUMNS} is always new, got "
-                "False. Use copy=None."
+                f"`copy` must be None or True, got False. The array of {self._COLUMNS} is always new. "
+                "Use copy=None."
             )
         return self._to_columns().astype(dtype or np.float64, copy=False)
 

@@ -52,7 +52,7 @@ def unreachable_level(
     consequence = "sets contain all classes" if kind == "set" else "bounds are infinite"
     return UnreachableLevel(
         needed,
-        f"{what} needs {rows}, got {calibration_weight:g}, so {consequence}. "
+        f"{what} needs {rows}, got {calibration_weight:g}. Therefore, {consequence}. "
         "Use a lower coverage, or calibrate on more rows.",
     )
 

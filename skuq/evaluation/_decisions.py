@@ -257,7 +257,8 @@ def optimal_action(
     _check_options(loss, level=level, coverage=coverage, breaks=breaks)
     if loss == "crps":
         raise ValueError(
-            "`loss` must depend on an action, got 'crps', which is a score of the whole distribution."
+            "`loss` must depend on an action, got 'crps'. The CRPS is a score of the whole distribution and "
+            "has no action. Use a loss with an action, such as 'absolute'."
         )
     if actions is not None:
         return _best_of(actions, forecast, loss, level=level, breaks=breaks)

@@ -229,8 +229,8 @@ def evaluations(
         check_options(definition, settings)
         if definition.needs_X:
             raise ValueError(
-                "`metric` must not need X, because only targets and forecasts are resampled, got "
-                f"{definition.abbreviation!r}. Call `{definition.function.__name__}` directly."
+                f"`metric` must not need X, got {definition.abbreviation!r}. Only targets and forecasts are "
+                f"resampled. Call `{definition.function.__name__}` directly."
             )
         if definition.of_classes:
             raise ValueError(
@@ -268,9 +268,9 @@ def _check_takes_weights(metric: Any) -> None:
     if "sample_weight" not in named and not any(each.kind is each.VAR_KEYWORD for each in parameters):
         name = getattr(metric, "__name__", repr(metric))
         raise TypeError(
-            "`metric` must have the argument `sample_weight`, because resampling changes the weights of the "
-            f"rows, but {name} does not have it. Define the metric as `metric(y_true, y_pred, *, "
-            "sample_weight=None)`. Each weight is a number of repetitions."
+            f"`metric` must have the argument `sample_weight`, but {name} does not have it. Resampling "
+            "changes the weights of the rows; each weight is a number of repetitions. Define the metric as "
+            "`metric(y_true, y_pred, *, sample_weight=None)`."
         )
 
 
@@ -447,9 +447,9 @@ def repeated_rows(
     weight = rows.weight
     if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
         raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because each simulation draws "
-            f"one target per repetition, got {rows.total:g}. Pass {name}=0, or divide the weights by a "
-            "constant."
+            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, got {rows.total:g}. The weights "
+            "count repetitions, and each simulation draws one target per repetition. "
+            f"Pass {name}=0, or divide the weights by a constant."
         )
     if weight is None or not n_simulations:
         yield from itertools.repeat(None, n_simulations)

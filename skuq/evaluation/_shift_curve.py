@@ -302,9 +302,8 @@ def _check_take_weights(scorers: Mapping[str, Any]) -> None:
     for name, scorer in scorers.items():
         if not accepts_sample_weight(scorer):
             raise TypeError(
-                "`scoring` must contain scorers that accept `sample_weight`, because a Tilt weights the "
-                f"rows, but {name!r} does not accept it. Leave this scorer out, or pass a function as "
-                "`shift`."
+                f"`scoring` must contain scorers that accept `sample_weight`, but {name!r} does not accept "
+                "it. A Tilt weights the rows. Leave this scorer out, or pass a function as `shift`."
             )
 
 

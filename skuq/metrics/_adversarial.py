@@ -175,8 +175,8 @@ class Groups:
         """Return the error of the worst group in each trial, shape (fractions, trials)."""
         if total >= MOST_ROWS:
             raise ValueError(
-                "`sample_weight` counts repetitions, from which groups are drawn, so its sum must be below "
-                f"{MOST_ROWS:g}, got {total:g}. Divide the weights by a constant."
+                f"`sample_weight` counts repetitions, and its sum must be below {MOST_ROWS:g}, got "
+                f"{total:g}. Groups are drawn from the repeated rows. Divide the weights by a constant."
             )
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)

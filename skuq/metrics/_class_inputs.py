@@ -97,8 +97,8 @@ def check_labels(
     known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
     if labels is None and len(known) != n_classes:
         raise ValueError(
-            f"`labels` must contain the classes of all {n_classes} columns if `y_true` lacks some "
-            f"classes, got None and a `y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
+            f"`labels` must be given if `y_true` does not contain all {n_classes} classes, got None and a "
+            f"`y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
         )
     if known.shape != (n_classes,):
         raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")

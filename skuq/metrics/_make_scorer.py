@@ -83,8 +83,8 @@ def make_scorer(
         options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
-            f"`greater_is_better` must be None for {spec.abbreviation!r}, because the direction of this "
-            f"metric is fixed ({spec.direction} is better), got {greater_is_better!r}."
+            f"`greater_is_better` must be None for {spec.abbreviation!r}, got {greater_is_better!r}. The "
+            f"direction of this metric is fixed ({spec.direction} is better)."
         )
     scorer = ClassScorer if spec.of_classes else DistributionScorer
     if spec.direction is None and greater_is_better is not None:

@@ -259,8 +259,8 @@ def worst_slab_coverage(
     n = inside.size
     if n < 2:
         raise ValueError(
-            "`y_true` must have at least two rows of positive weight, because the search and the evaluation "
-            f"use different rows, got {n}."
+            f"`y_true` must have at least two rows of positive weight, got {n}. The search for the slab and "
+            "its evaluation use different rows. Pass more rows."
         )
     # Weights are divided by their maximum, so that rounding cannot decide between two slabs of equal
     # coverage.
@@ -271,8 +271,8 @@ def worst_slab_coverage(
     rows = read[slab.contains(features[read])]
     if not rows.size:
         raise ValueError(
-            f"`y_true` must have more rows: the worst slab was found on {search.size} rows and contains none "
-            f"of the {read.size} other rows. Pass more rows or a larger `min_share`."
+            f"`y_true` must have more rows. The worst slab was found on {search.size} rows, and none of the "
+            f"{read.size} other rows lies in it. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
 

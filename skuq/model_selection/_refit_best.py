@@ -92,8 +92,8 @@ def refit_best(
     spec = find_spec(scorer_name)
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
-            f"`scorer_name` must be a metric with a direction, got {scorer_name!r}, for which neither higher "
-            f"nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
+            f"`scorer_name` must be a metric with a direction, got {scorer_name!r}. For this metric, neither "
+            f"higher nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
             f"make_scorer({scorer_name!r}, greater_is_better=False) under this name in `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))

@@ -285,13 +285,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
-                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': without bootstrap, "
+                "`calibration` must be 'split' or None with bootstrap=False, got 'oob'. Without bootstrap, "
                 "there are no out-of-bag rows. Use calibration='split', or None for the raw ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
-                f"`output` must be 'moments' or 'members' with {self.loss!r}, which does not learn a "
-                "variance, got 'mixture'. Change `output`, or use a loss with a variance."
+                f"`output` must be 'moments' or 'members' with the loss {self.loss!r}, got 'mixture'. This "
+                "loss does not learn a variance. Change `output`, or use a loss with a variance."
             )
         if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(

@@ -291,8 +291,9 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must not stop the training early, because snapshots are taken at its end, but "
-                f"the training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+                "`callbacks` must not stop the training early, but the training stopped after "
+                f"{len(fit.net.history)} epochs. The snapshots are taken at the end of the training. Lower "
+                "`max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out

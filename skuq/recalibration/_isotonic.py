@@ -143,7 +143,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             n_knots = check_integer(n_knots, "n_knots")
         if check_option(self.smooth, "smooth", (True, False)) and n_knots != "auto":
             raise ValueError(
-                f"`n_knots` must be 'auto' with smooth=True, because a kernel has no knots, got {n_knots!r}. "
+                f"`n_knots` must be 'auto' with smooth=True, got {n_knots!r}. A kernel has no knots. "
                 "Set smooth=False to choose the number of knots."
             )
         n = effective_rows(weight, len(y))

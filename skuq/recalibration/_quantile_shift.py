@@ -133,9 +133,9 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
-                f"`y` must not be too far from its prediction, got {y[row]:g} at row {row}, where the "
-                f"predicted median is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals is "
-                f"{self.mean_width_:g}. Check the units of `y`."
+                f"`y` must not be too far from its prediction, got {y[row]:g} at row {row}. The predicted "
+                f"median of this row is {dist[[row]].median()[0]:g}, and the mean width of the 90 % "
+                f"intervals is {self.mean_width_:g}. Check the units of `y`."
             )
         ranks = ranked * (n + 1)
         shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])

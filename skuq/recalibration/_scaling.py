@@ -92,12 +92,12 @@ def check_factor(factor: float) -> float:
         return factor
     if factor == 0:
         raise ValueError(
-            "`y` must give a positive scaling factor, got 0, because `y` equals the predicted mean in all or "
-            "most rows. Fit to rows that the model is not trained on."
+            "`y` must give a positive scaling factor, got 0. In all or most rows, `y` equals the predicted "
+            "mean. Fit to rows that the model is not trained on."
         )
     raise ValueError(
-        f"`y` must give a finite scaling factor, got {factor:g}, because `y` is too many standard deviations "
-        "away from the predictions. Check the units of `y`."
+        f"`y` must give a finite scaling factor, got {factor:g}. Some values of `y` are too many standard "
+        "deviations away from the predictions. Check the units of `y`."
     )
 
 
@@ -139,10 +139,9 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueError(
-            "`coverage` must be so large that the central interval of each row contains the mean of the "
-            f"row, got {coverage:g}, for which the mean {mean[row]:g} is outside the interval "
-            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use "
-            "IsotonicRecalibrator."
+            f"`coverage` is too small: at {coverage:g}, the central interval "
+            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] of row {row} does not contain the mean {mean[row]:g}. "
+            "Raise `coverage`, or use IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 

@@ -132,9 +132,9 @@ def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) ->
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"
         raise ValueError(
-            "`dist` and `y` must be in units in which variances can be represented, got standard "
-            f"deviations of about {unit:.3g}, whose squares are too {size} for a float. Rescale both, "
-            "or use BinnedScalingRecalibrator, which does not compute squares."
+            f"the standard deviations of `dist` are about {unit:.3g}, and their squares are too {size} for a "
+            "float. Change the units of `dist` and `y`, or use BinnedScalingRecalibrator, which does not "
+            "compute squares."
         )
 
 

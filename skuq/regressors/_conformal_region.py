@@ -184,8 +184,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
         if missing.any():
             row, column = np.argwhere(missing)[0]
             raise ValueError(
-                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}, because "
-                "the score of a row needs all targets. Remove such rows."
+                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}. The "
+                "score of a row needs all targets. Remove such rows."
             )
         return replace(data, params=data.params["estimator"])
 

@@ -209,8 +209,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         n = np.count_nonzero(data.repetitions)
         if n < _FEWEST_ROWS:
             raise ValueError(
-                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}: "
-                "an out-of-bag error needs two other rows. Add rows."
+                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}. "
+                "Each out-of-bag error needs two other rows. Add rows."
             )
 
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[OutOfBag, tuple[IntArray, FloatArray]]:

@@ -289,8 +289,8 @@ def _check_both_parts(is_atom: BoolArray, counts: BoolArray, at: float) -> None:
     n_atoms, n_rest = int((is_atom & counts).sum()), int((~is_atom & counts).sum())
     if n_atoms == 0:
         raise ValueError(
-            f"`y` must have the value `at` = {at:g} in at least one row, got it in none of {len(is_atom)} "
-            "rows. Pass another `at`, or use the regressor alone."
+            f"`y` must have the value `at` = {at:g} in at least one row, but none of {len(is_atom)} rows has "
+            "this value. Pass another `at`, or use the regressor alone."
         )
     if n_rest < 2:
         raise ValueError(

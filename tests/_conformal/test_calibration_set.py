@@ -88,7 +88,7 @@ def test_later_rows_follow_and_the_window_keeps_the_latest():
 def test_rows_without_weight_or_with_small_groups_are_refused():
     with pytest.raises(ValueError, match="must be positive for at least one"):
         calibration_set([1.0], weight=[0.0]).check()
-    with pytest.raises(ValueError, match="label 'b', which has 1"):
+    with pytest.raises(ValueError, match="label 'b' with 1"):
         calibration_set([1.0, 2.0, 3.0], labels=["a", "a", "b"], min_group_size=2).check()
 
 

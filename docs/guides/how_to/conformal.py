@@ -314,8 +314,8 @@ without, with_feedback = (
 print(f"coverage without updates {without:.2f}, with updates {with_feedback:.2f}")
 
 # %%
-# After the change, the coverage drops. Without updates, it stays low; with updates,
-# it recovers within two hundred rows.
+# After the change, the coverage drops. Without updates, the coverage stays low. With
+# updates, it recovers within two hundred rows.
 
 observed = y_time[800:]
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")

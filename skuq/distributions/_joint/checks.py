@@ -34,8 +34,7 @@ def find_target(target: Any, names: tuple[str, ...] | None, d: int) -> int:
     if isinstance(target, str):
         if names is None:
             raise ValueError(
-                f"`target` must be a column from 0 to {d - 1}, because the targets have no names, got "
-                f"{target!r}."
+                f"`target` must be a column from 0 to {d - 1}, got {target!r}. The targets have no names."
             )
         if target not in names:
             raise ValueError(f"`target` must be one of {', '.join(map(repr, names))}, got {target!r}.")

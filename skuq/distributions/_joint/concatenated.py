@@ -166,7 +166,7 @@ def _check_parts(parts: Sequence[Any]) -> None:
     for part in parts:
         if not isinstance(part, JointDistribution):
             raise TypeError(
-                f"`parts` must hold joint distributions, or univariate distributions only, got "
+                "`parts` must hold only joint distributions, or only univariate distributions, got "
                 f"{type(part).__name__} and {type(parts[0]).__name__}. Select one target with `marginal`, or "
                 "a sum of the targets with `linear`."
             )

@@ -105,8 +105,8 @@ def compare_score_decompositions(
     rng = check_random_state(random_state)
     if method == "threshold" and (thresholds is None or isinstance(thresholds, int | np.integer)):
         raise ValueError(
-            "`thresholds` must be an array with method='threshold', because both models need the same "
-            f"thresholds, got {thresholds!r}."
+            f"`thresholds` must be an array with method='threshold', got {thresholds!r}. The comparison "
+            "needs the same thresholds for both models."
         )
     request = Request(score, method, levels, thresholds, labels)
     a, b = (make_problem(y_true, each, request, sample_weight) for each in (y_pred_a, y_pred_b))

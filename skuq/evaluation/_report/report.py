@@ -266,8 +266,8 @@ def _rows(
             return RowsOfClasses(y_true, labels, n_classes, sample_weight)
     if any(_are_two_classes(y_true, each) for each in tables):
         raise ValueError(
-            "`labels` must be given for two classes, because two columns without labels are bounds, got "
-            "None. Pass `labels=estimator.classes_`."
+            "`labels` must be given for two classes, got None. Without labels, two columns are bounds of "
+            "intervals. Pass `labels=estimator.classes_`."
         )
     return Rows(y_true, sample_weight)
 
@@ -322,8 +322,8 @@ def _chosen(
         if spec.of_classes != of_classes:
             kind = "classes" if of_classes else "distributions or intervals"
             raise ValueError(
-                f"`metrics` must be metrics of {kind}, because `y_pred` holds {kind}, got "
-                f"{spec.abbreviation!r}."
+                f"`metrics` must be metrics of {kind}, as `y_pred` holds {kind}. Got "
+                f"{spec.abbreviation!r}. Remove this metric."
             )
         if spec.needs_X:
             raise ValueError(

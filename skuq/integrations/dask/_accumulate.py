@@ -108,8 +108,8 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
         raise TypeError(f"`accumulator` must be a MetricAccumulator, got {type(accumulator).__name__}.")
     if accumulator.n_rows:
         raise ValueError(
-            f"`accumulator` must not have rows, got {accumulator.n_rows} rows, which would count once per "
-            "partition. Pass a new accumulator, and add the rows to the result by `merge`."
+            f"`accumulator` must not have rows, got {accumulator.n_rows} rows. These rows would be counted "
+            "in each partition. Pass a new accumulator, and add the rows to the result by `merge`."
         )
 
 

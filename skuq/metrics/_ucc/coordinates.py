@@ -187,7 +187,10 @@ def excess_rows(
     distance = np.minimum(y - lower, upper - y)
     if side == "active":
         if not isinstance(forecast, Distribution):
-            raise ValueError("`side` must be 'nearest' for bounds, because they have no mean, got 'active'.")
+            raise ValueError(
+                "`side` must be 'nearest' for bounds, got 'active'. The side 'active' needs the mean, which "
+                "bounds do not have."
+            )
         to_active = np.where(y >= finite_mean(forecast), upper - y, y - lower)
         distance = np.where(distance < 0, distance, to_active)
     return np.asarray(np.maximum(distance, 0.0))

@@ -188,8 +188,8 @@ class UncertaintyCharacteristicsCurve:
         position = count_above(self.miss_rate, limit)
         if position == len(self):
             raise ValueError(
-                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because bands of width "
-                "0 have width 0 at any factor. Use vary='bias' or zero_band='min'."
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}. Bands of width 0 keep "
+                "the width 0 at any factor. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, effective_n_jobs, one_thread, run_parallel
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
+from skuq.exceptions import SupportWarning
 from skuq.model_selection._auto.budget import Budget, Cost, Forecast, clock
 from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
@@ -233,7 +235,8 @@ def _fit(
         return None
     try:
         # All candidates get the same weights, regardless of their metadata requests.
-        with one_thread(), config_context(enable_metadata_routing=False):
+        with one_thread(), config_context(enable_metadata_routing=False), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
             dist, fitted = _fit_and_forecast(estimator, X, y, metadata, split, random_folds)
     except Exception as error:  # the search continues with other candidates
         return Outcome(clock() - start, error=error)

@@ -68,14 +68,14 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
     if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
     if not isinstance(storage, str):
-        raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
+        raise TypeError(f"`storage` must be {_STORAGES}. Got {storage!r}.")
     try:
         return optuna.storages.RDBStorage(storage)
     except Exception as error:  # databases and drivers raise different exceptions
         shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # hides the password
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
-            f"`storage` must be {_STORAGES}, got {shown!r}, which cannot be opened: {reason}"
+            f"`storage` must be {_STORAGES}. Got {shown!r}, which cannot be opened: {reason}"
         ) from error
 
 

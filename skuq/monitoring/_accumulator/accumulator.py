@@ -262,8 +262,8 @@ class MetricAccumulator:
             raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
         if self._version != other._version:
             raise ValueError(
-                f"`other` must be from the same version of skuq, {self._version}, got {other._version}, "
-                "because definitions may differ between versions. Compute both with one version."
+                f"`other` must be from the same version of skuq, {self._version}, got {other._version}. "
+                "Definitions may differ between versions. Compute both with one version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)

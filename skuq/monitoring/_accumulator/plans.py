@@ -77,8 +77,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         elif spec.random:
             reason = "it draws random groups of all rows"
         raise ValueError(
-            f"`metrics` must be computable from blocks of rows, but {name!r} is not, because {reason}. "
-            "Compute it for a sample of the rows."
+            f"`metrics` must be computable from blocks of rows, got {name!r}. This metric is not, because "
+            f"{reason}. Compute it for a sample of the rows."
         )
     return _plan_of_merging(spec, {**spec.options, **options}, accuracy)
 
@@ -88,8 +88,8 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     rows = 1 if reference is None else len(as_distribution(reference))
     if rows != 1:
         raise ValueError(
-            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, which applies to "
-            f"the rows of all updates, got {rows} rows."
+            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} rows. "
+            "This row is the reference for the rows of all updates."
         )
 
 
@@ -178,8 +178,8 @@ def _checked_characteristics_plan(
     for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
         if options[name] != plain:
             raise ValueError(
-                f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}, "
-                "because the curve of other bands cannot be computed from blocks of rows. Compute it for a "
+                f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}. The "
+                "curve of other bands cannot be computed from blocks of rows. Compute the metric for a "
                 "sample of the rows."
             )
     return characteristics_plan(bands, accuracy)

@@ -140,8 +140,8 @@ class DropoutUserModule(StackedUserModule):
         super().__init__(build, [seed.init for seed in seeds], n_features, n_classes or 1, dtype, extra)
         if not any(layer.p > 0 for layer in self._dropout_layers()):
             raise ValueError(
-                "`module` must build a network with dropout layers, such as torch.nn.Dropout(0.2), got a "
-                "network without dropout layers, for which all draws are equal."
+                "`module` must build a network with dropout layers, got a network without dropout layers. "
+                "All draws of such a network are equal. Add a layer such as torch.nn.Dropout(0.2)."
             )
         self._try_drawing(torch.zeros(2, n_features, dtype=dtype))
 
@@ -151,9 +151,9 @@ class DropoutUserModule(StackedUserModule):
                 self.networks(2, np.random.default_rng(0))(x)
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
-                "`module` must build a network that works with torch.func.vmap, because one draw of "
-                f"its dropout layers applies to all rows, got the error: {error}. Avoid control flow that "
-                "depends on values."
+                "`module` must build a network that torch.func.vmap supports. skuq uses vmap to apply each "
+                f"draw of the dropout layers to all rows. Error of vmap: {error}. Avoid `if` and `while` "
+                "that depend on values of tensors."
             ) from error
 
     def _dropout_layers(self) -> list[Any]:

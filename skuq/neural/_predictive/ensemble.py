@@ -90,8 +90,8 @@ class EnsemblePosterior(Posterior):
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
-                "the members must differ to calibrate by their spread, but they agree on some rows that are "
-                "not used in training. Use a loss with a variance and output='moments', or calibration=None."
+                "the calibration needs members that differ, but on some rows that are not used in training, "
+                "all members are equal. Use a loss with a variance and output='moments', or calibration=None."
             )
         if self.output == "members":
             lower, upper = Empirical(members.loc).interval(self.coverage).T

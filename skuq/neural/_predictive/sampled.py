@@ -73,7 +73,7 @@ class DropoutPosterior(Posterior):
         spread = moments.total if self.output == "moments" else moments.epistemic
         if spread is None or (self.output == "members" and not spread.min() > 0):
             raise ValueError(
-                "the draws must differ to calibrate by their spread, but they agree on some held-out rows. "
+                "the calibration needs draws that differ, but on some held-out rows, all draws are equal. "
                 "Use a higher `dropout`, output='moments', or calibration=None."
             )
         return (y - moments.mean) / spread

@@ -36,13 +36,13 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows with positive weight, but all test rows of its first split "
-            "have weight 0."
+            "`validation_size` must hold out rows with positive weight, but in the first split of the "
+            "splitter, all test rows have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows with positive weight for training, but all of them are test "
-            "rows of its first split."
+            "`validation_size` must leave rows with positive weight for training, but the first split of the "
+            "splitter puts all these rows into the test set."
         )
     return held_out
 
@@ -51,8 +51,8 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(
-                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, so that rows "
-                f"for training remain, got {size}."
+                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, got {size}. "
+                "At least one row must remain for training."
             )
         return int(size)
     share = float(size)

@@ -37,8 +37,8 @@ def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
     """Return the prediction of the model inside FLAML's AutoML or learner, which first preprocesses X."""
     if automl.model is None:
         raise NotFittedError(
-            f"this {type(automl).__name__} must have a model, got none, because `fit` was not called or "
-            "failed in every trial. Use `verbose=3` to log each trial."
+            f"this {type(automl).__name__} has no model. Either `fit` was not called, or every trial failed. "
+            "Call `fit`, with `verbose=3` to log each trial."
         )
     return predict(automl.model, automl.preprocess(X))
 

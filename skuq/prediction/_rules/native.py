@@ -39,8 +39,9 @@ def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Norma
     check_is_fitted(estimator, "X_train_")
     if not _gaussian_process_supports(estimator):
         raise NotProbabilisticError(
-            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row, so the "
-            "noise of new rows is unknown. Pass a number as `alpha`, or add a WhiteKernel to `kernel`."
+            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row. These "
+            "values do not give the noise of new rows. Pass a number as `alpha`, or add a WhiteKernel to "
+            "`kernel`."
         )
     loc, reported = estimator.predict(X, return_std=True)
     loc, reported = single_output(loc, estimator), single_output(reported, estimator)
