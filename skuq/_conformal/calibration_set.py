@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 
 from skuq._conformal.basis import BasisRows
-from skuq._conformal.groups import ALL_ROWS, Groups, grouped_dist
+from skuq._conformal.groups import ALL_LABELS, ALL_ROWS, Groups, grouped_dist
 from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
 from skuq._ranks import WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
+
+_MOST_INSERTED = 16
+"""Largest number of rows that are inserted into sorted scores one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,24 +44,45 @@ class CalibrationScores:
     labels: np.ndarray | None  # Group of each row, shape (k,), or None without groups.
     options: GroupsAndShift
     functions: pd.DataFrame | None = None  # functions of x from ``basis``, shape (k, d)
-    _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
+    _ranks_of_groups: dict[Hashable, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
-        """Concatenate both sets of rows, and keep only the last ``window`` rows.
-
-        With None, all rows are kept.
-        """
-        latest = slice(None if window is None else -window, None)
+        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
+        n_rows = len(self) + len(later)
+        n_removed = 0 if window is None else max(n_rows - window, 0)
         labels = self.labels
         if labels is not None and later.labels is not None:
-            labels = np.concatenate([labels, later.labels])[latest]
-        return replace(
+            labels = np.concatenate([labels, later.labels])[n_removed:]
+        joined = replace(
             self,
-            scores=np.concatenate([self.scores, later.scores], axis=1)[:, latest],
-            repetitions=np.concatenate([self.repetitions, later.repetitions])[latest],
-            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[latest],
+            scores=np.concatenate([self.scores, later.scores], axis=1)[:, n_removed:],
+            repetitions=np.concatenate([self.repetitions, later.repetitions])[n_removed:],
+            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[n_removed:],
             labels=labels,
         )
+        # An insertion costs O(n) per row. Many rows are sorted at once, when the ranks are needed.
+        if n_removed < len(self) and len(later) <= _MOST_INSERTED:
+            self._update_ranks(joined, later, n_removed)
+        return joined
+
+    def _update_ranks(self, joined: Self, later: Self, n_removed: int) -> None:
+        """Rank the scores of ``joined`` by insertion into the ranks of this set, for the groups in use."""
+        for label, ranks in self._ranks_of_groups.items():
+            added, removed = later._weighted_rows_of(label), self._weighted_rows_of(label, n_removed)
+            if len(ranks[0]) + added.size > removed.size:
+                weight = later.repetitions[added] * later.density_ratio[added]
+                joined._ranks_of_groups[label] = tuple(
+                    of_bound.followed_by(new[added], weight, old[removed])
+                    for of_bound, new, old in zip(ranks, later.scores, self.scores, strict=True)
+                )
+
+    def _weighted_rows_of(self, label: Hashable, n_first: int | None = None) -> IntArray:
+        """Return the first rows with this label and a positive weight; ALL_LABELS means all groups."""
+        positive = self.repetitions[:n_first] * self.density_ratio[:n_first] > 0
+        if label is not ALL_LABELS and self.labels is not None:
+            # A comparison of arrays would broadcast a label that is a tuple.
+            positive &= np.array([each == label for each in self.labels[:n_first]], dtype=bool)
+        return np.flatnonzero(positive)
 
     def with_scores(self, scores: FloatArray) -> Self:
         return replace(self, scores=scores)
@@ -88,15 +112,17 @@ class CalibrationScores:
         """Yield the new rows of each group and the ranks of the calibration scores of this group."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
-        for number, new, calibrating in parts:
-            if number not in self._ranks_of_groups:
+        for label, new, calibrating in parts:
+            if label not in self._ranks_of_groups:
                 weight = check_weight(self.weight[calibrating])
-                self._ranks_of_groups[number] = tuple(
-                    WeightedRanks(scores[calibrating], weight) for scores in self.scores
+                # Sums of weights of 1 are ranks, which need no cumulative sum.
+                weights = weight if (weight != 1).any() else None
+                self._ranks_of_groups[label] = tuple(
+                    WeightedRanks(scores[calibrating], weights) for scores in self.scores
                 )
             # One label applies to all new rows.
             one_group = labels is not None and len(labels) == 1
-            yield slice(None) if one_group else new, self._ranks_of_groups[number]
+            yield slice(None) if one_group else new, self._ranks_of_groups[label]
 
     # ------------------------------------------------------------------------------ new rows
 

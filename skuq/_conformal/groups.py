@@ -5,7 +5,8 @@ Scores are ranked within a group, so that the coverage is guaranteed in each gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,19 +47,25 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     return array
 
 
+class Pooled(Enum):
+    """The label of rare groups, which are calibrated by all rows; an Enum is identical after unpickling."""
+
+    ALL_LABELS = "all labels"
+
+
+ALL_LABELS = Pooled.ALL_LABELS
+
+
 class Part(NamedTuple):
-    """Indices of the new rows and of the calibration rows of one group.
+    """Label of one group, and the indices of its new rows and its calibration rows."""
 
-    The group number -1 means all groups.
-    """
-
-    number: int
+    label: Hashable
     new: IntArray | slice
     calibrating: IntArray | slice
 
 
-ALL_ROWS = Part(-1, slice(None), slice(None))
-"""This part contains all rows. It is used if there are no groups."""
+ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
+"""The single part that is used if there are no groups."""
 
 
 class Groups:
@@ -88,7 +95,8 @@ class Groups:
         number_of = self._number_of(labels)
         for number in np.unique(number_of).tolist():
             calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
-            yield Part(number, np.flatnonzero(number_of == number), calibrating)
+            label = ALL_LABELS if number < 0 else self._labels[number]
+            yield Part(label, np.flatnonzero(number_of == number), calibrating)
 
     def _number_of(self, labels: np.ndarray) -> IntArray:
         codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)

@@ -95,10 +95,13 @@ def scores_rounded_to_cover(
     # Without this increase, rounding may exclude all rows whose score is the quantile. The coverage would
     # then be too low if many rows have the same target, such as counts or prices. The increase is the
     # floating-point spacing at the largest term of a bound.
-    terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
-    grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
+    edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
+    grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
     for _ in range(_ROUNDINGS):
-        outside = (y < low - scale * score) | (y > high + scale * score)
+        reach = scale * score
+        outside = (y < low - reach) | (y > high + reach)
+        if not outside.any():
+            break
         score = score + np.where(outside, step, 0.0)
     return score

@@ -90,9 +90,8 @@ class ConformalScore(ABC):
         distances = self._distances(prediction, y, coverage)
         if not self.symmetric:
             return distances
-        return scores_rounded_to_cover(
-            distances.max(axis=0, keepdims=True), *self.band(prediction, coverage), y
-        )
+        largest = np.maximum(distances[0], distances[1])
+        return scores_rounded_to_cover(largest, *self.band(prediction, coverage), y)[np.newaxis]
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
         low, high, scale = self.band(prediction, coverage)
@@ -100,7 +99,7 @@ class ConformalScore(ABC):
 
     def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
         low, high, scale = self.band(prediction, coverage)
-        return np.stack([low - y, y - high]) / scale
+        return np.array([low - y, y - high]) / scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
@@ -134,7 +133,7 @@ class AbsoluteScore(ConformalScore):
         return dist.mean()
 
     def band(self, prediction: FloatArray, coverage: float) -> Band:
-        return Band(prediction, prediction, np.broadcast_to(1.0, prediction.shape))
+        return Band(prediction, prediction, np.ones(prediction.shape))
 
 
 class NormalizedScore(ConformalScore):

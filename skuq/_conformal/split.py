@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._conformal.adaptation import Adaptation
 from skuq._conformal.adaptive import AdaptiveCalibration
 from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
@@ -39,27 +40,28 @@ class SplitConformal:
         model: FoldModel,
         score: ConformalScore,
         options: GroupsAndShift,
-        gamma: float,
+        adaptation: Adaptation,
         window: int | None,
     ) -> None:
         self.estimator = model.estimator
         self._model = model
         self._score = score
         self._options = options
-        self._gamma, self._window = gamma, window
+        self._adaptation, self._window = adaptation, window
+        # All rows, if the scores depend on the coverage and may be needed at a new coverage.
         self._parts: list[PredictedRows] = []
         self._calibrations: dict[float, AdaptiveCalibration] = {}
 
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration rows. If the rows are invalid, raise an error and change nothing."""
-        self._parts.append(self._rows(X, prediction, y, weight))
-        try:
-            self._calibration()
-        except Exception:
-            self._parts.pop()
-            raise
+        """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
+        part = self._rows(X, prediction, y, weight)
+        if not self._calibrations:
+            self._calibrations[DEFAULT_COVERAGE] = self._new_calibration(DEFAULT_COVERAGE)
+        self._calibrations[DEFAULT_COVERAGE].add(part)
+        if self._score.depends_on_coverage:
+            self._parts.append(part)
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
         """Predict the rows with the current calibration set, and then add the rows to this set."""
@@ -69,11 +71,14 @@ class SplitConformal:
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
         if key not in self._calibrations:
-            self._calibrations[key] = AdaptiveCalibration(
-                self._score, key, self._options, self._gamma, self._window
-            )
-        self._calibrations[key].extend(self._parts)
-        return self._calibrations[key]
+            self._calibrations[key] = self._new_calibration(key)
+        calibration = self._calibrations[key]
+        for part in self._parts[calibration.n_parts :]:
+            calibration.add(part)
+        return calibration
+
+    def _new_calibration(self, coverage: float) -> AdaptiveCalibration:
+        return AdaptiveCalibration(self._score, coverage, self._options, self._adaptation, self._window)
 
     @property
     def n_calibration(self) -> float:
@@ -84,7 +89,7 @@ class SplitConformal:
     ) -> PredictedRows:
         # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
         # positive.
-        rows = self._options.weighted_rows(X, predicted=bool(self._parts))
+        rows = self._options.weighted_rows(X, predicted=bool(self._calibrations))
         return PredictedRows(
             rows.n,
             rows.test_weight,
@@ -109,7 +114,7 @@ class SplitConformal:
         for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):
             calibration = self._calibration(coverage)
             miscoverage = calibration.miscoverage(coverage)
-            quantile = calibration.calibration_set.quantile(rows, max(1 - miscoverage, 0.0))
+            quantile = calibration.quantile(rows, coverage)
             bounds[:] = self._bounds(rows, quantile, coverage, miscoverage)
             if mapped is not None:  # the interval of the distribution, if the rank exists
                 bounds[:] = np.where(np.isinf(quantile), bounds, mapped.interval(coverage).T)
@@ -203,12 +208,12 @@ class SplitConformal:
         return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _dist_over_basis(self, rows: PredictedRows) -> Distribution:
-        """Return the distributions whose quantiles are the finite bounds at a few coverages."""
-        (calibrating,) = self._parts
+        """Return the distributions whose quantiles are the finite bounds of a few coverages."""
         bounds = np.empty((_FEW_COVERAGES.size, 2, rows.n))
         for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
             calibration = self._calibration().calibration_set
             if self._score.depends_on_coverage:
+                (calibrating,) = self._parts
                 scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
                 calibration = calibration.with_scores(scores)
             of_coverage[:] = self._bounds(rows, calibration.quantile(rows, coverage), coverage, 1 - coverage)
