@@ -100,7 +100,8 @@ def expected_loss(
 
     The last expression does not depend on a. A function is integrated over the levels, with about 250 calls
     of the function per component of a mixture. A jump that is missing in `breaks` causes an error of up to a
-    few percent of the jump.
+    few percent of the jump. The expected value over more than 1000 integers, from a forecast with
+    ``support="count"``, has an error of up to 1 %; over a truncated distribution, of up to 6e-6.
 
     **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
     X are correct. The estimate fails in two cases, which cannot be detected without labels:

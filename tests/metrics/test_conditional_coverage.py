@@ -330,7 +330,7 @@ def test_options_are_checked_when_the_scorer_is_made():
 @pytest.mark.parametrize("name", ["ert", "wsc"])
 def test_what_has_no_X_refuses_it(name):
     _, y, dist = small()
-    with pytest.raises(ValueError, match=f"`metric` must not need X, .* got {name!r}"):
+    with pytest.raises(ValueError, match=f"`metric` must not need X, got {name!r}"):
         bootstrap_interval(y, dist, name)
     with pytest.raises(ValueError, match="`metric` must not need X"):
         paired_permutation_test(y, dist, dist, name)

@@ -223,7 +223,7 @@ def test_values_lie_within_the_bounds_of_the_record(spec, bias, spread, forecast
 @of(all_specs().values())
 def test_the_record_is_complete_and_documented(spec):
     assert spec.direction in {"lower", "higher", None}
-    assert spec.needs in {"distribution", "density", "interval", "moments", "proba", "set"}
+    assert spec.needs in {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
     assert spec.units == "log" or isinstance(spec.units, int)
     assert spec.source
     assert spec.function.__module__.startswith("skuq.metrics.")

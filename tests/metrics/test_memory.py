@@ -1,4 +1,4 @@
-"""No metric needs more than eight arrays of n numbers beyond its inputs."""
+"""Metrics need at most eight arrays of n numbers beyond their inputs, and isotonic regressions 18."""
 
 import tracemalloc
 
@@ -30,4 +30,5 @@ def test_peak_memory(spec, large, weighted):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak <= 8 * y.nbytes + 2_000_000
+    arrays = 8 if spec.crps_part is None else 18  # isotonic regressions, one level at a time
+    assert peak <= arrays * y.nbytes + 2_000_000

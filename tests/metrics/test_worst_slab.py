@@ -206,7 +206,7 @@ def test_too_few_rows():
     y = np.where(X[:, 0] == 20, 2.0, 0.5)
     options = {"min_share": 0.02, "search_size": 0.95, "random_state": 0}
     with pytest.raises(
-        ValueError, match=r"`y_true` must have more rows: the worst slab was found on 38 rows"
+        ValueError, match=r"`y_true` must have more rows. The worst slab was found on 38 rows"
     ):
         worst_slab_coverage(y, [[0.0, 1.0]] * 40, X, **options)
 

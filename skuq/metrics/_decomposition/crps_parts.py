@@ -10,7 +10,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._units import unit_of
 from skuq._validation import check_increasing
 from skuq.distributions import Distribution
-from skuq.metrics._decomposition.sections import QuantileSections
+from skuq.metrics._decomposition.sections import BLOCK, QuantileSections
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._spec import FastPath, WeightFunction, metric
@@ -30,21 +30,37 @@ def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray
 
 
 def crps_sections(dist: Distribution, levels: int | ArrayLike, unit: float) -> QuantileSections:
-    grid, share = crps_levels(levels=levels)
-    return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T) / unit, grid, share)
+    return _sections(dist, *crps_levels(levels=levels), unit)
+
+
+def _sections(dist: Distribution, grid: FloatArray, share: FloatArray, unit: float) -> QuantileSections:
+    forecast = np.ascontiguousarray(dist.quantile(grid).T)
+    forecast /= unit
+    return QuantileSections(forecast, grid, share)
 
 
 class _PartOfWeights:
     """One part of the CRPS, as a function of the weights of the rows."""
 
     def __init__(self, column: int, y: FloatArray, dist: Distribution, levels: int | ArrayLike) -> None:
-        self.column, self.unit = column, unit_of(y)
-        self.y, self.sections = y[np.newaxis] / self.unit, crps_sections(dist, levels, self.unit)
+        self.column, self.unit, self.dist = column, unit_of(y), dist
+        self.y = y[np.newaxis] / self.unit
+        self.grid, self.share = crps_levels(levels=levels)
+        self.size = max(
+            BLOCK // max(y.size, 1), 1
+        )  # levels at once: the memory does not grow with the levels
+        self.kept = self._block(0) if self.size >= self.grid.size else None
+
+    def _block(self, start: int) -> QuantileSections:
+        block = slice(start, start + self.size)
+        return _sections(self.dist, self.grid[block], self.share[block], self.unit)
 
     def __call__(self, weight: FloatArray | None) -> float:
-        parts = self.sections.parts(self.y, None if weight is None else weight[np.newaxis])
-        # the parts are not negative up to rounding
-        return max(float(self.unit * (parts[0, :, self.column] @ self.sections.share)), 0.0)
+        total, weights = 0.0, None if weight is None else weight[np.newaxis]
+        for start in range(0, self.grid.size, self.size):
+            sections = self._block(start) if self.kept is None else self.kept
+            total += float(sections.parts(self.y, weights)[0, :, self.column] @ sections.share)
+        return max(self.unit * total, 0.0)  # The parts are not negative up to rounding.
 
 
 def miscalibration_of_weights(
