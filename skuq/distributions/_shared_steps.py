@@ -131,6 +131,10 @@ class SharedSteps(Distribution):
             distance[rows] = dist._mean_distance(y[rows])
         return distance
 
+    @property
+    def _integrates_values(self) -> bool:
+        return True
+
     def _landmarks(self) -> FloatArray:
         steps = self.table.thresholds
         if steps.size > MOST_LANDMARKS:

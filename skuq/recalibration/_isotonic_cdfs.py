@@ -14,7 +14,7 @@ from skuq.distributions import StepTable
 
 @dataclass
 class _Fit:
-    """Decreasing least-squares fit to the shares of targets at or below a threshold, in blocks of equal value.
+    """Decreasing least-squares fit to the shares of targets up to a threshold, in blocks of equal value.
 
     The lists have one entry per block: its first knot, its weight, and the weight of its targets at or below
     the threshold.

@@ -57,7 +57,7 @@ def test_rows_of_two_tables_are_concatenated():
     [
         (
             lambda: StepTable([1.0, 1.0], [0], [1.0], 1),
-            "`thresholds` must be a non-empty, strictly increasing",
+            "`thresholds` must be a non-empty, strictly",
         ),
         (lambda: StepTable([], [0], [1.0], 1), "`thresholds` must be a non-empty"),
         (lambda: StepTable([1.0], [0, 1], [1.0], 1), "`starts` and `values` must be 1-D and equally long"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binom
 
 from skuq.distributions import Empirical, Mixture, Normal, SharedSteps
 from skuq.metrics import crps_loss
@@ -111,6 +112,24 @@ def test_no_increasing_function_of_the_prediction_has_a_lower_loss():
     ours = crps_loss(y, fitted(x, y).transform(Normal(x, 1.0)))
     assert ours < crps_loss(y, Normal(x, 1.0))
     assert ours < crps_loss(y, Empirical(np.broadcast_to(y, (300, 300))))
+
+
+def test_new_rows_of_a_target_with_few_values():
+    rng = np.random.default_rng(0)
+    p = rng.random(1600)
+    dist, y = Normal(4 * p, 0.5), rng.binomial(4, p).astype(float)
+    new, y_new = dist[800:], y[800:]
+    after = IsotonicDistributionalRecalibrator().fit(dist[:800], y[:800]).transform(new)
+    assert crps_loss(y_new, after) < 0.9 * crps_loss(y_new, new)
+    truth = np.stack([binom.cdf(k, 4, p[800:]) for k in range(5)], axis=1)
+    assert np.abs(cdfs(after, range(5)) - truth).mean() < 0.03
+
+
+def test_intervals_of_few_rows_are_too_narrow(calibration_rows):
+    dist, y = calibration_rows
+    after = IsotonicDistributionalRecalibrator().fit(dist[:400], y[:400]).transform(dist[400:])
+    low, high = after.interval(0.9).T
+    assert 0.82 < np.mean((low <= y[400:]) & (y[400:] <= high)) < 0.88
 
 
 def test_order_by_the_median():
