@@ -73,10 +73,22 @@ class StepTable:
         last = (steps.size - 1) * count
         if not (level[np.searchsorted(first, last, side="right") - 1 :] == 1.0).all():
             raise ValueError("`values` must be 1 for every cdf at the last threshold.")
-        for name, array in (("thresholds", np.array(steps)), ("starts", first), ("values", level)):
+        self._set(np.array(steps), first, level, count)
+
+    def _set(self, thresholds: FloatArray, starts: IntArray, values: FloatArray, n_cdfs: int) -> None:
+        for name, array in (("thresholds", thresholds), ("starts", starts), ("values", values)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "n_cdfs", count)
+        object.__setattr__(self, "n_cdfs", n_cdfs)
+
+    @classmethod
+    def _from_owned(
+        cls, thresholds: FloatArray, starts: IntArray, values: FloatArray, n_cdfs: int
+    ) -> StepTable:
+        """Return the table of new arrays, without checks or copies."""
+        table = object.__new__(cls)
+        table._set(thresholds, starts, values, n_cdfs)
+        return table
 
     @classmethod
     def from_cdfs(cls, thresholds: ArrayLike, cdfs: ArrayLike) -> StepTable:

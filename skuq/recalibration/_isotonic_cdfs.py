@@ -67,14 +67,15 @@ def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray | None) -> tu
     order = np.argsort(y, kind="stable")
     knot, weight = knot[order], weight[order]
     thresholds, rows = np.unique(y[order], return_index=True)
-    total = np.bincount(knot, weights=weight)
+    total: FloatArray = np.bincount(knot, weights=weight).astype(np.float64)
     fit = _Fit(total, np.zeros(len(knots)), [0], [float(total.sum())], [0.0])
     starts, values = array("q"), array("d")
     for step, part in enumerate(np.split(np.arange(len(y)), rows[1:])):
         fit.update(knot[part], weight[part])
-        starts.extend([step * len(knots) + start for start in fit.starts])
+        starts.extend([step * knots.size + start for start in fit.starts])
         values.extend([reached / size for reached, size in zip(fit.sums, fit.weights, strict=True)])
-    first, level = np.array(starts, dtype=np.int64), np.minimum(np.array(values), 1.0)
+    first, level = np.frombuffer(starts, dtype=np.int64), np.frombuffer(values)
+    np.minimum(level, 1.0, out=level)
     # At the last threshold, all targets are reached. A sum of weights may have a rounding error.
-    level[first >= (len(thresholds) - 1) * len(knots)] = 1.0
-    return knots, StepTable(thresholds, first, level, len(knots))
+    level[np.searchsorted(first, (len(thresholds) - 1) * len(knots)) :] = 1.0
+    return knots, StepTable._from_owned(thresholds, first, level, len(knots))
