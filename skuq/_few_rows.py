@@ -11,7 +11,8 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12
-"""With this number of rows or more, 90 % intervals cover 87 to 95 % on average over training sets."""
+"""With this number of rows or more, 90 % intervals contain 87 to 95 % of the targets on average over training
+sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
@@ -27,7 +28,6 @@ def few_rows_reported() -> Iterator[None]:
 
 
 def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the sum of the weights, but at least the number of rows with positive weight."""
     if sample_weight is None:
         return float(n)
     return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))
@@ -37,7 +37,7 @@ def warn_of_few_rows(n: float, unit: str = "rows") -> None:
     """Issue one `SmallSampleWarning` if there are too few rows, or groups of rows, for calibration."""
     if n < FEWEST_ROWS and not _reported.get():
         warn_user(
-            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}: their coverage may "
-            f"be far from the nominal coverage. Use more {unit}.",
+            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}. The coverage of the "
+            f"intervals may be far from the nominal coverage. Use more {unit}.",
             SmallSampleWarning,
         )

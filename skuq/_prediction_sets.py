@@ -10,14 +10,17 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
 
 SUM_TOLERANCE = 1e-6
-"""Largest accepted difference between the sum of the probabilities of a row and 1."""
+"""Largest accepted difference between 1 and the sum of the probabilities of a row."""
 
 _VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
 """Number of probabilities per block of rows, and smallest number of rows per block."""
 
 
 def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
-    """Return class probabilities as an array of shape (n, K) whose rows sum to 1; the precision is kept."""
+    """Return class probabilities as an array of shape (n, K).
+
+    Its rows sum to 1, and the precision is kept.
+    """
     proba = _as_floats(y_proba, name)
     if proba.ndim != 2:
         raise ValueError(
@@ -51,12 +54,10 @@ def _as_floats(y_proba: Any, name: str) -> np.ndarray:
 
 
 def mass_tolerance(proba: np.ndarray) -> float:
-    """Return the largest rounding error of a sum of probabilities."""
     return float(4 * np.finfo(proba.dtype).eps + proba.shape[1] * np.finfo(np.float64).eps)
 
 
 def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
-    """Return the smallest sets of classes whose probabilities sum to at least each coverage."""
     targets = np.atleast_1d(coverages) - mass_tolerance(proba)
     n, n_classes = proba.shape
     sets = np.empty((len(targets), n, n_classes), dtype=bool)
@@ -92,7 +93,6 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
 
 
 def _first_of_ties(proba: np.ndarray, threshold: np.ndarray, size: IntArray) -> BoolArray:
-    """Return sets of the given sizes: classes above the threshold, then the first classes equal to it."""
     above = proba > threshold[:, np.newaxis]
     equal = proba == threshold[:, np.newaxis]
     room = size - above.sum(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,8 @@ from skuq._rounding import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 RANK_TOLERANCE = 1e-12
-"""Relative rounding error of a rank, so that 0.9 * 10 has rank 9 even if the product is slightly larger."""
+"""Relative rounding error of a rank. With this tolerance, 0.9 * 10 has rank 9 even if the product is slightly
+larger."""
 
 
 def rows_needed(coverage: float) -> int:
@@ -29,48 +31,67 @@ def has_rank(
 
 
 def score_level(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
-    """Return the quantile level of the scores for an interval of this coverage."""
     level = np.asarray(coverage, dtype=np.float64)
     return level if symmetric else (1 + level) / 2
 
 
 def rank_target(target: FloatArray, total: float) -> FloatArray:
-    """Return the rank ``target`` out of ``total``, reduced by its rounding error."""
     return np.asarray(target - np.maximum(RANK_TOLERANCE * target, level_rounding(target / total) * total))
 
 
 class WeightedRanks:
-    """Sorted weighted sample with its cumulative weights; values may be inf but not NaN."""
+    """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN."""
 
     def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
-        self.weights: FloatArray | None = None
         if weights is None:
-            self.values = np.sort(values)
-            self.cumulative = np.arange(1.0, values.size + 1)
-        else:
-            if not weights.all():
-                # Values of weight 0 are dropped, because the quantile at target 0 must have a positive
-                # weight.
-                values, weights = values[weights > 0], weights[weights > 0]
-            order = np.argsort(values, kind="stable")
-            self.values, self.weights = values[order], weights[order]
-            self.cumulative = np.cumsum(self.weights)
+            self._set(np.sort(values), None)
+            return
+        if not weights.all():
+            # Values of weight 0 are dropped, because the quantile at target 0 must have a positive weight.
+            values, weights = values[weights > 0], weights[weights > 0]
+        order = np.argsort(values, kind="stable")
+        self._set(values[order], weights[order])
+
+    def _set(self, values: FloatArray, weights: FloatArray | None) -> None:
+        self.values, self.weights = values, weights
+        self.cumulative = np.arange(1.0, values.size + 1) if weights is None else np.cumsum(weights)
         self.total = float(self.cumulative[-1])
+
+    def followed_by(self, added: FloatArray, weights: FloatArray, removed: FloatArray) -> WeightedRanks:
+        """Return the ranks with added values and without the earliest of the removed values, in O(n)."""
+        values, kept_weights = self.values, self.weights
+        if removed.size:
+            # Equal values are in the order of their addition, so that the first of them is the earliest.
+            removed = np.sort(removed)
+            nth = np.arange(removed.size) - removed.searchsorted(removed)
+            position = (values.searchsorted(removed) + nth).tolist()
+            values = _without(values, position)
+            kept_weights = None if kept_weights is None else _without(kept_weights, position)
+        if kept_weights is None and (weights != 1).any():
+            kept_weights = np.ones(values.size)
+        order = added.argsort(kind="stable")
+        added = added[order]
+        position = values.searchsorted(added, side="right").tolist()
+        ranks = copy(self)
+        ranks.__dict__.pop("_cumulative_from_top", None)
+        ranks._set(
+            _with(values, position, added),
+            None if kept_weights is None else _with(kept_weights, position, weights[order]),
+        )
+        return ranks
 
     def __len__(self) -> int:
         return int(self.values.size)
 
     @cached_property
     def _cumulative_from_top(self) -> FloatArray:
-        """Cumulative weights, beginning at the largest value."""
+        """Return the cumulative weights, beginning at the largest value."""
         return self.cumulative if self.weights is None else np.cumsum(self.weights[::-1])
 
     def quantile(self, target: FloatArray | float) -> FloatArray:
-        """Return the smallest value with cumulative weight at least ``target``, or inf if there is none."""
         return _value_at(self.values, self.cumulative, target, np.inf)
 
     def quantile_from_top(self, target: FloatArray | float) -> FloatArray:
-        """Return the largest v such that the values >= v have at least the weight ``target``, or -inf."""
         return _value_at(self.values[::-1], self._cumulative_from_top, target, -np.inf)
 
     @property
@@ -80,6 +101,21 @@ class WeightedRanks:
     def weight_of(self, count: IntArray) -> FloatArray:
         # For a count of 0, cumulative[-1] would be the total.
         return np.asarray(np.where(count > 0, self.cumulative[np.maximum(count, 1) - 1], 0.0))
+
+
+def _without(values: FloatArray, positions: list[int]) -> FloatArray:
+    """Return the values without the values at a few ascending positions."""
+    starts = [0, *(position + 1 for position in positions)]
+    return np.concatenate([values[i:j] for i, j in zip(starts, [*positions, None], strict=True)])
+
+
+def _with(values: FloatArray, positions: list[int], added: FloatArray) -> FloatArray:
+    """Return the values with a few values inserted before ascending positions."""
+    pieces, last = [], 0
+    for number, position in enumerate(positions):
+        pieces += [values[last:position], added[number : number + 1]]
+        last = position
+    return np.concatenate([*pieces, values[last:]])
 
 
 def _value_at(
@@ -107,7 +143,6 @@ def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: Flo
 
 
 def _bisect(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
-    """Return the count by bisection over the rounded sums."""
     low, high = np.zeros(y.shape, dtype=np.intp), np.full(y.shape, values.size, dtype=np.intp)
     while (open_rows := low < high).any():
         middle = (low + high) // 2

@@ -96,7 +96,6 @@ def accepts_sample_weight(scorer: Any) -> bool:
 
 
 def is_pairwise(estimator: Any) -> bool:
-    """Return whether the estimator requires a square X, such as a precomputed kernel."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
     except Exception:  # Estimators of other packages may have no tags or broken tags.
@@ -119,14 +118,12 @@ def _estimator_type(estimator: Any) -> str | None:
 
 
 def splitter_ignores_groups(splitter: Any) -> bool:
-    """Return whether a splitter of scikit-learn ignores ``groups``."""
     if not type(splitter).__module__.startswith("sklearn."):
         return False
     return "groups" not in get_routing_for_object(splitter).split.requests
 
 
 def splitter_needs_groups(splitter: Any) -> bool:
-    """Return whether a splitter of scikit-learn requires ``groups``."""
     known = type(splitter).__module__.startswith("sklearn.")
     return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))
 
@@ -142,8 +139,8 @@ def one_thread() -> Iterator[None]:
 def sequential_in_cluster_task() -> Iterator[None]:
     """Run parallel work in the block sequentially inside a task of a dask cluster.
 
-    joblib's backend for dask uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each fold
-    and each tree would then be a separate task, and the fit would take seven times as long.
+    The dask backend of joblib uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each
+    fold and each tree would then be a separate task, and the fit would take seven times as long.
     """
     if _in_dask_task() and _ignores_n_jobs():
         with parallel_config("sequential"):
@@ -170,11 +167,10 @@ def _in_dask_task() -> bool:
 
 
 Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-"""A function and its arguments."""
+"""A function, its positional arguments and its keyword arguments."""
 
 
 def delayed(function: Callable[..., Any]) -> Callable[..., Task]:
-    """Return a function that creates a task for `run_parallel` without nested tasks."""
 
     def task(*args: Any, **kwargs: Any) -> Task:
         return function, args, kwargs

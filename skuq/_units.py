@@ -1,4 +1,4 @@
-"""Units for squares, which are powers of two, because a division by a power of two is exact."""
+"""Units for squares. They are powers of two, because a division by a power of two is exact."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from skuq._typing import FloatArray
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
+"""The squares of values in this range neither overflow nor underflow. The margin is a factor of 1e77."""
 
 
 def power_of_two(size: float) -> float:
@@ -15,7 +15,6 @@ def power_of_two(size: float) -> float:
 
 
 def unit_of(values: FloatArray) -> float:
-    """Return a power of two close to the largest finite absolute value."""
     size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
     if size == np.inf:
         size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
@@ -23,7 +22,6 @@ def unit_of(values: FloatArray) -> float:
 
 
 def square_unit(values: FloatArray) -> float:
-    """Return a unit in which most squares neither overflow nor underflow, or 1 if no unit is needed."""
     size = np.abs(values)
     if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
         return 1.0
@@ -33,7 +31,6 @@ def square_unit(values: FloatArray) -> float:
 
 
 def square_in(unit: float, square: float) -> float:
-    """Return ``square`` times ``unit`` squared, or inf if the product overflows."""
     return float(square) * unit * unit
 
 
@@ -42,7 +39,7 @@ def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
 
 
 def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the standard deviation (divisor n) of finite values, which is exactly 0 for equal values."""
+    """Return the standard deviation (divisor n) of finite values. It is exactly 0 for equal values."""
     unit = unit_of(values)
     scaled = values / unit
     gap = scaled - scaled[0 if weight is None else np.argmax(weight)]

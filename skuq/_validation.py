@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._typing import ArrayLike, FloatArray
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
-"""Smallest and largest sum of weights."""
+"""Smallest and largest sum of weights that is accepted."""
 
 MOST_REPETITIONS = 2.0**53
 """Largest number of repetitions that weights may represent."""
@@ -32,11 +32,11 @@ DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
 
 EFFECTIVE_ROWS = "effective_rows"
-"""Key of the effective numbers of rows in the scores for a `Tilt`."""
+"""The scores for a `Tilt` contain the effective numbers of rows under this key."""
 
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array of any shape, which may contain NaN and infinity."""
+    """Return ``values`` as a float64 array of any shape. It may contain NaN and infinity."""
     if sparse.issparse(values):
         raise TypeError(f"`{name}` must be a dense array, got a sparse array. Call `.toarray()` on it first.")
     check_unmasked(values, name)
@@ -88,7 +88,6 @@ def check_unmasked(values: Any, name: str) -> None:
 
 
 def _where(mask: np.ndarray) -> str:
-    """Return the position of the first true entry of a mask for an error message."""
     if mask.ndim == 0:
         return ""
     position = np.unravel_index(int(np.argmax(mask)), mask.shape)
@@ -134,7 +133,7 @@ def check_positive(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) -> tuple[FloatArray, ...]:
-    """Return the named moments of each row of a Distribution, or raise an error if a moment is not finite."""
+    """Return the moments of each row of a Distribution. Raise an error if a moment is not finite."""
     kind = " and ".join("standard deviation" if moment == "std" else moment for moment in moments)
     requirement = f"{subject} a finite {kind} in every row"
     try:
@@ -159,7 +158,7 @@ def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
 
 
 def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> FloatArray:
-    """Return a target as a finite float array of shape (n,); shape (n, 1) is also accepted."""
+    """Return a target as a finite float array of shape (n,). The shape (n, 1) is also accepted."""
     if y is None:
         raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
@@ -183,7 +182,7 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 
 def as_labels(values: Any, name: str) -> np.ndarray:
-    """Return class labels as an array; raise an error for missing values and mixed types."""
+    """Return class labels as an array. Raise an error for missing values and for mixed types."""
     check_unmasked(values, name)
     array = as_array(values, name)
     if array.dtype.kind == "V":
@@ -207,7 +206,10 @@ def as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None."""
+    """Return the weights, or None.
+
+    They are finite and non-negative, have the shape (n,) and a positive sum.
+    """
     if sample_weight is None:
         return None
     weight = as_float_array(sample_weight, "sample_weight")
@@ -227,7 +229,6 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray |
 
 
 def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the number of repetitions of all rows, for formulas that depend on n."""
     if sample_weight is None:
         return float(n)
     return check_repetitions(float(sample_weight.sum()), int(np.count_nonzero(sample_weight)))
@@ -237,8 +238,8 @@ def check_repetitions(total: float, rows: int) -> float:
     """Check that the sum of the weights is a valid number of repetitions."""
     if total < rows * (1 - 1e-9):
         raise ValueError(
-            "`sample_weight` counts repetitions, so its sum must be at least the number of rows with "
-            f"positive weight, {rows}, got {total:g}. "
+            f"`sample_weight` counts repetitions, and its sum must be at least {rows}, the number of rows "
+            f"with positive weight. Got {total:g}. "
             "For relative weights, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
         )
     if total > MOST_REPETITIONS:
@@ -259,7 +260,7 @@ def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
 
 
 def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
-    """Return a scalar or 1-D array; raise an error if a value is not strictly between 0 and 1."""
+    """Return a scalar or 1-D array. Raise an error if a value is not strictly between 0 and 1."""
     array = as_float_array(values, name)
     if array.ndim > 1 or array.size == 0:
         raise ValueError(f"`{name}` must be a number or a non-empty 1-D array, got shape {array.shape}.")
@@ -290,7 +291,7 @@ def check_increasing(values: FloatArray, name: str) -> FloatArray:
 
 
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
-    """Return the option that equals ``value``; 1 and 0 do not count as True and False."""
+    """Return the option that equals ``value``. The numbers 1 and 0 do not count as True and False."""
     for option in options:
         if value is option or (_may_equal(value, option) and value == option):
             return option
@@ -299,7 +300,6 @@ def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
 
 
 def _may_equal(value: Any, option: Any) -> bool:
-    """Return whether the types match, treating numpy scalars as Python scalars."""
     if isinstance(option, bool) or isinstance(value, bool | np.bool_):
         return isinstance(option, bool) and isinstance(value, bool | np.bool_)
     return isinstance(value, (int, np.integer) if isinstance(option, int) else type(option))
@@ -308,8 +308,9 @@ def _may_equal(value: Any, option: Any) -> bool:
 def check_random_state(random_state: Any) -> np.random.RandomState:
     if isinstance(random_state, np.random.Generator):
         raise ValueError(
-            "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator, which "
-            "scikit-learn does not support. Draw an int from it: `int(generator.integers(2**31))`."
+            "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator. scikit-learn "
+            "does not support numpy Generators. Draw an int from the generator: "
+            "`int(generator.integers(2**31))`."
         )
     try:
         rng: np.random.RandomState = sklearn_check_random_state(random_state)
@@ -322,7 +323,7 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 
 def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
-    """Check the number of bins, which must not be much larger than the number of rows."""
+    """Check the number of bins. It must not be much larger than the number of rows."""
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
@@ -341,7 +342,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float; with ``positive``, raise an error if it is not positive."""
+    """Return ``value`` as a finite float. With ``positive``, raise an error if it is not positive."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
     number = float(value)
@@ -351,7 +352,7 @@ def check_number(value: Any, name: str, *, positive: bool = False) -> float:
 
 
 def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) -> FloatArray:
-    """Return the bounds of intervals, shape (n, 2); bounds may be infinite."""
+    """Return the bounds of intervals, shape (n, 2). Bounds may be infinite."""
     array = as_float_array(bounds, name)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (n, 2), lower and upper bound, got {array.shape}.")
@@ -371,7 +372,10 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
 def check_support(
     lower: ArrayLike, upper: ArrayLike, n: int, integer: bool = False
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Return copies of the bounds of shape (n,), lower below upper, and whether the support is integer."""
+    """Return copies of the bounds of shape (n,), and whether the support is integer.
+
+    Each lower bound must be smaller than the upper bound of the same row.
+    """
     integer = check_option(integer, "integer", (True, False))
     low, high = _read_bound(lower, "lower", n), _read_bound(upper, "upper", n)
     wrong = low >= high
@@ -398,7 +402,6 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
 
 
 def looks_like_counts(y: FloatArray) -> bool:
-    """Return whether all targets are integers, and the smallest is 0 or 1."""
     return bool(0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all())
 
 

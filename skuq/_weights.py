@@ -1,4 +1,4 @@
-"""Sums and means over rows with weights, which are numbers of repetitions."""
+"""Sums and means over rows with weights. A weight is a number of repetitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
 
 
 def weighted_means(columns: tuple[FloatArray, ...], weight: FloatArray | None) -> FloatArray:
-    """Return the weighted mean of each column, shape (c,)."""
     return np.array([weighted_mean(column, weight) for column in columns])
 
 
@@ -30,7 +29,6 @@ def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
 
 
 def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return values times weights, with 0 times infinity as 0."""
     if weight is None:
         return values
     with np.errstate(invalid="ignore"):
@@ -39,12 +37,14 @@ def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 def is_sparse(columns: Any) -> bool:
-    """Return whether columns are sparse."""
     return bool(sparse.issparse(columns))
 
 
 def group_sums(columns: Any, group: IntArray, weight: FloatArray | None = None) -> Any:
-    """Return the weighted sums of the rows of each group, shape (G, c), dense or sparse as the columns."""
+    """Return the weighted sums of the rows of each group, shape (G, c).
+
+    They are sparse if the columns are sparse.
+    """
     n = group.size
     ones = np.ones(n) if weight is None else weight
     return sparse.csr_array((ones, group, np.arange(n + 1)), shape=(n, int(group.max()) + 1)).T @ columns

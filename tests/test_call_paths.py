@@ -105,6 +105,7 @@ def test_the_interval_of_conformalized_quantile_regression():
         "_conformal.scores",
         "_conformal.groups_and_shift",
         "_conformal.adaptive",
+        "_conformal.adaptation",
         "_conformal.calibration_set",
         "_ranks",
     ]

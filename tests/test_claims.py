@@ -100,17 +100,18 @@ def test_21_data_sets(real_data):
     )
     guide = words("guides/how_to/choose_a_method.py").replace(" # ", " ")
     quantile_forest = forest["CRPS"] / number["quantile-forest"]["CRPS"]
-    assert f"needs {residual['fits']:.1f} fits and a scale model" in guide
-    assert f"is {ratio:.2f} times the CRPS of ``ResidualRegressor``, and {quantile_forest:.2f} times" in guide
+    assert f"as much computation as {residual['fits']:.1f} fits to all rows" in guide
+    below = [round(100 * (1 - value)) for value in (ratio, quantile_forest, crps, score)]
+    assert f"is {below[0]} % lower than the CRPS of ``ResidualRegressor``, and {below[1]} % lower" in guide
     assert f"cover {100 * forest['coverage']:.1f} % of the test rows" in guide
     for name, sentence in (
-        ("pool of default estimators, recalibrated", "has the lowest CRPS, {:.2f} times"),
-        ("forest", "its CRPS is {:.2f} times the CRPS of the reference"),
+        ("pool of default estimators, recalibrated", "is the lowest, {:.0f} % lower than the CRPS"),
+        ("forest", "its CRPS is {:.0f} % lower than the CRPS of the reference"),
     ):
-        assert sentence.format(number[name]["CRPS"]) in guide
+        assert sentence.format(100 * (1 - number[name]["CRPS"])) in guide
     lower = 100 * (1 - number['boosting, ``effort="high"``']["CRPS"])
     assert f'``effort="high"`` lowers the CRPS of the reference by {lower:.0f} %' in guide
-    assert f"has {crps:.2f} times the CRPS and {score:.2f} times the interval score" in guide
+    assert f"lowers the CRPS by {below[2]} % and the interval score by {below[3]} %" in guide
 
 
 def test_21_data_sets_on_the_landing_page(real_data):

@@ -217,7 +217,7 @@ def test_a_metric_without_weights_is_named():
 
     for metric in (unweighted, positional, lambda y, dist, *, weight=None: 0.0):
         with pytest.raises(
-            TypeError, match=r"must have the argument `sample_weight`, because .* does not have it"
+            TypeError, match=r"must have the argument `sample_weight`, but .* does not have it"
         ):
             bootstrap_interval(Y, DIST, metric)
         with pytest.raises(TypeError, match="`metric` must have the argument `sample_weight`"):

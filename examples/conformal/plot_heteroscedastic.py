@@ -3,9 +3,9 @@ Conformal intervals that adapt to the noise
 ===========================================
 
 Split conformal intervals have the same width for all rows. The method ``"normalized"`` of
-:class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation, and
-``"cqr"`` shifts predicted quantiles. With both methods, intervals are wider for rows with more noise, and the
-guarantee is the same.
+:class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation. The
+method ``"cqr"``, conformalized quantile regression, shifts predicted quantiles. With both methods, intervals
+are wider for rows with more noise, and the coverage has the same guarantee as with split intervals.
 """
 
 import matplotlib.pyplot as plt
@@ -45,5 +45,5 @@ plt.show()
 
 # %%
 # The split intervals are 14.6 mpg wide for every car. The width of normalized intervals decreases from 18.9
-# mpg at 2000 lb to 9.6 mpg at 4500 lb. The width of intervals by conformalized quantile regression decreases
-# from 19.4 to 11.0 mpg.
+# mpg at 2000 lb to 9.6 mpg at 4500 lb. The width of the intervals of ``"cqr"`` decreases from 19.4 mpg to
+# 11.0 mpg.

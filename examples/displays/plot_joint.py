@@ -2,8 +2,9 @@
 Do errors go together as predicted? Displays of several targets
 ===============================================================
 
-:class:`~skuq.displays.JointPairDisplay` plots the PIT values of two targets, and PIT values that the joint
-distribution predicts. :class:`~skuq.displays.JointRankHistogramDisplay` ranks the observed vectors.
+:class:`~skuq.displays.JointPairDisplay` plots the observed PIT values of two targets together with PIT values
+that the joint distribution predicts. :class:`~skuq.displays.JointRankHistogramDisplay` ranks the observed
+vectors.
 """
 
 import matplotlib.pyplot as plt

@@ -34,6 +34,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With one noise level for all x, 90 % intervals cover 91 % on average, but between 65 % and 100 % for
-# individual rows. Neither a histogram over simulations nor a single test set shows this difference. With a
-# model of the noise, the coverage is between 86 % and 92 %.
+# With one noise level for all x, the coverage of the 90 % intervals is 91 % on average, but it is between
+# 65 % and 100 % at individual rows. Neither a histogram over simulations nor a single test set shows this
+# difference. With a model of the noise, the coverage is between 86 % and 92 %.

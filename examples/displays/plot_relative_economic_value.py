@@ -3,9 +3,9 @@ For which users is a forecast valuable? RelativeEconomicValueDisplay
 ====================================================================
 
 A batch of concrete that is too weak causes a loss. A test of the batch before its use has a cost, and
-prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` shows the value of a forecast of the
-strength by the ratio of cost to loss. A user tests a batch if the probability of a strength below 25 MPa is
-at least this ratio:
+prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` plots the value of a forecast of the
+strength against the ratio of cost to loss. A user tests a batch if the probability of a strength below 25 MPa
+is at least this ratio:
 """
 
 from sklearn.ensemble import ExtraTreesRegressor

@@ -41,6 +41,6 @@ ax.set(xlabel="out-of-fold CRPS (MPa), ± standard error", ylabel="model, recali
 plt.show()
 
 # %%
-# The pool of forests and boosting has a smaller CRPS than each of its members. The coverage of the pool is
-# close to nominal, out of fold and on the test rows. The figure omits the linear models, which have a CRPS of
-# 3.2 to 6.1 MPa.
+# The pool averages the distributions of forests and boosting, and has a smaller CRPS than each of these
+# models. The coverage of the pool is close to nominal, out of fold and on the test rows. The figure omits the
+# linear models, which have a CRPS of 3.2 to 6.1 MPa.

@@ -4,7 +4,7 @@ The best model with sufficient coverage
 
 :func:`~skuq.model_selection.refit_best` selects by a proper score among the candidates that satisfy
 constraints. In this example, it selects the smallest CRPS among the candidates whose 90 % intervals cover at
-least 88 %.
+least 88 % of the rows.
 """
 
 import matplotlib.pyplot as plt

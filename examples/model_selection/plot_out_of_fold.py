@@ -30,5 +30,6 @@ for name, dist in forecasts.items():
 plt.show()
 
 # %%
-# On its training rows, the forest seems underconfident: 90 % intervals cover 93 %. Out of fold, the forest is
-# overconfident: 90 % intervals cover 78 %. Only the out-of-fold coverage estimates the coverage of new rows.
+# On its training rows, the forest seems underconfident: 90 % intervals contain 93 % of the targets. Out of
+# fold, the forest is overconfident: 90 % intervals contain 78 % of the targets. Only the out-of-fold coverage
+# estimates the coverage of new rows.

@@ -50,9 +50,9 @@ for weights in copies.by_epoch.values():
         curve.append(metric(*new))
 
 # %%
-# The CRPS on new rows decreases up to the dashed epoch. It then increases, because the forecast becomes
-# sharper than the noise and its calibration error grows. With ``keep_best``, the weights of the best epoch
-# are kept.
+# The CRPS on new rows decreases up to the epoch of the dashed line. It then increases, because the forecast
+# becomes sharper than the noise and its calibration error grows. With ``keep_best``, the weights of the best
+# epoch are kept.
 epochs, best = list(copies.by_epoch), np.argmin(curves["CRPS"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for (name, curve), ax in zip(curves.items(), axes, strict=True):

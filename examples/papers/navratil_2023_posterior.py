@@ -3,10 +3,10 @@ Navratil et al. 2023: two curves that cross
 ===========================================
 
 This script repeats figure 4 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
-intervals using uncertainty characteristics curves", 2023. The figure compares the intervals of a Bayesian
-network, which is trained on data with a gap in [-1, 1] and sampled by Hamiltonian Monte Carlo, with intervals
-of constant width. The paper publishes neither the data nor the network, so this script defines its own data
-and network.
+intervals using uncertainty characteristics curves", 2023. The figure compares two kinds of intervals:
+intervals of a Bayesian neural network, and intervals of constant width. The network is trained on data
+without rows in [-1, 1], and its posterior is sampled by Hamiltonian Monte Carlo. The paper publishes neither
+the data nor the network, so this script defines its own data and network.
 
 The network has one layer of 20 units and is sampled by the No-U-Turn Sampler of pyro
 (``pip install pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forecasts. In
@@ -66,7 +66,7 @@ def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 
 @dataclass(frozen=True)
 class Size:
-    """Number of units, chains, and draws and adaptation steps per chain."""
+    """Numbers of units and chains, and numbers of draws and adaptation steps in each chain."""
 
     n_units: int = 20
     n_chains: int = 2
@@ -77,7 +77,7 @@ class Size:
 def sample_network(
     x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, seed: int = 0
 ) -> np.ndarray:
-    """Return draws of the network at new x from its posterior, shape (chains, draws, rows).
+    """Return posterior draws of the network at new x, shape (chains, draws, rows).
 
     The weights have independent standard normal priors. The standard deviation of the noise is known.
     """
@@ -159,7 +159,7 @@ def curves(y: np.ndarray, dist: Normal) -> dict[str, UncertaintyCharacteristicsC
 
 
 def measure(y: np.ndarray, dist: Normal) -> dict[str, float]:
-    """Return the gains of the paper and the half widths at its operating points."""
+    """Return the gains, computed as in the paper, and half widths at the paper's operating points."""
     pair = curves(y, dist)
     found = {}
     for name, part in (("gain", None), ("gain, miss rate up to 0.5", (0, 0.5))):

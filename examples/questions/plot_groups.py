@@ -45,6 +45,6 @@ ax.legend()
 plt.show()
 
 # %%
-# With folds of rows, a row and its fold's training rows often belong to the same mix, so the out-of-fold
-# errors are too small. The 90 % intervals then cover only 82 % of the rows of new mixes. With folds of mixes,
-# the intervals cover 90 %.
+# If the folds are made of rows, a test row often belongs to the same mix as some training rows, so the
+# out-of-fold errors are too small. The 90 % intervals then cover only 82 % of the rows of new mixes. If the
+# folds are made of mixes, the intervals cover 90 % of these rows.

@@ -48,5 +48,5 @@ plt.show()
 
 # %%
 # Intervals that are calibrated only on the cars until 1973 cover 68 % of the later cars. With updates, the
-# intervals become wider as the cars become more economical, and they cover 88 %. The updates do not refit the
-# model.
+# intervals become wider as the cars become more economical, and they cover 88 % of the later cars. The
+# updates do not refit the model.

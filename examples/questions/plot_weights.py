@@ -40,4 +40,4 @@ plt.show()
 
 # %%
 # On average over 20 samples, the intervals without weights are 12.5 mpg wide and cover 92 % of the
-# population. With weights, they are 11.4 mpg wide and cover 91 %.
+# population. With weights, the intervals are 11.4 mpg wide and cover 91 % of the population.

@@ -51,9 +51,9 @@ ax.legend(["narrow", "2", "3", "wide"], title="quarter", loc="lower left")
 plt.show()
 
 # %%
-# On average, all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator` cover about 90 % or
-# more. With one correction for all rows, the coverage is lower in the quarter with the narrowest intervals
-# than in the other quarters. Four kinds of corrections depend on the width and avoid this: bins, an
-# increasing variance, conformal groups and Gaussian processes.
+# With all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator`, the 90 % intervals cover
+# about 90 % of the rows or more. With one correction for all rows, the coverage is lower in the quarter with
+# the narrowest intervals than in the other quarters. Four kinds of corrections depend on the width and avoid
+# this: bins, an increasing variance, conformal groups and Gaussian processes.
 # :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects bias and shape, has the smallest CRPS,
 # 1.25. The tails of a Cauchy distribution are too heavy for these data.

@@ -2,8 +2,8 @@
 Recalibration of a model that is already fitted
 ===============================================
 
-The 90 % intervals of a fitted model cover 78 %. This example recalibrates the model on held-out rows without
-training it again: ``FrozenEstimator`` keeps the model unchanged, and
+The 90 % intervals of a fitted model cover 78 % of new rows. This example recalibrates the model on held-out
+rows without training it again: ``FrozenEstimator`` keeps the model unchanged, and
 :class:`~skuq.regressors.RecalibratedRegressor` fits only the recalibrator.
 """
 

@@ -33,5 +33,6 @@ plt.show()
 
 # %%
 # A few very large errors determine the factor of :class:`~skuq.recalibration.StdScalingRecalibrator`: its
-# 50 % intervals are 54 wide and cover 99 %. The 50 % intervals of the Cauchy distributions are 1.9 wide and
-# cover 46 %. For errors of finite variance, use another recalibrator.
+# 50 % intervals have a width of 54 and contain 99 % of the targets. The 50 % intervals of the Cauchy
+# distributions have a width of 1.9 and contain 46 % of the targets. For errors of finite variance, use
+# another recalibrator.

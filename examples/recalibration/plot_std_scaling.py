@@ -4,7 +4,8 @@ One factor for all standard deviations: StdScalingRecalibrator
 
 The spread of the trees of a random forest does not include the noise, so its intervals are too narrow.
 :class:`~skuq.recalibration.StdScalingRecalibrator`, the last step of a pipeline, widens the intervals by one
-factor. The factor is estimated from out-of-bag predictions.
+factor. The factor is estimated from out-of-bag predictions: each row is predicted by the trees that were not
+trained on it.
 """
 
 import matplotlib.pyplot as plt

@@ -39,5 +39,6 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# The recalibrated forecasts of real numbers have the CRPS 1.166, and 1.151 after the restriction to counts.
-# The intervals cover 93 % instead of 91 %, because their bounds are integers and include both ends.
+# The recalibrated forecasts of real numbers have a CRPS of 1.166. After the restriction to counts, the CRPS
+# is 1.151, and the 90 % intervals cover 93 % of the rows instead of 91 %, because their bounds are integers
+# and belong to the intervals.

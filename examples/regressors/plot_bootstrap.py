@@ -4,7 +4,8 @@ Epistemic uncertainty and noise: BootstrapRegressor
 
 :class:`~skuq.regressors.BootstrapRegressor` fits the regressor many times, each time to resampled rows. These
 fits are called members. The spread of the members is the epistemic uncertainty, which more data would reduce.
-The noise is estimated from out-of-bag errors.
+The noise is estimated from out-of-bag errors: each row is predicted by the members that were not fitted to
+it.
 """
 
 import matplotlib.pyplot as plt

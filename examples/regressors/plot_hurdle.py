@@ -45,6 +45,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The regressor of all days clips its forecasts at zero and predicts 34 % of dry days; 73 % are observed. The
-# hurdle predicts 70 %, and its CRPS is 0.88 instead of 0.92. On the humid day, rain is more probable, and the
-# jump at zero is smaller.
+# The regressor that is fitted to all days clips its forecasts at zero. It predicts that 34 % of the days are
+# dry, but 73 % are dry. The hurdle predicts 70 %, and has a CRPS of 0.88, compared with 0.92 for the
+# regressor. On the humid day, rain is more probable, and the jump at zero is smaller.

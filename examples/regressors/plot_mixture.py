@@ -30,8 +30,9 @@ print(pool.weights_.round(2))
 print(pool.out_of_fold_crps_.round(3))
 
 # %%
-# By default, a recalibrator is fitted to the same out-of-fold forecasts as the weights. Evaluate the members,
-# the pool without a recalibrator and the default on new rows.
+# By default, a recalibrator is fitted to the same out-of-fold forecasts as the weights. The following code
+# evaluates three kinds of models on new rows: the members, the mixture without a recalibrator (*pool*), and
+# the mixture with the default recalibrator.
 
 recalibrated = MixtureRegressor(members, random_state=0).fit(X_train, y_train)
 ax = None
@@ -47,7 +48,8 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The pool is a little better than the forest, its best member. Its intervals cover 93 % instead of 90 %,
-# because disagreement of the members widens a linear pool (:doc:`/explanation/pools`). Recalibrated intervals
-# cover 90 %. Without ``estimators``, the members come from :func:`~skuq.regressors.default_estimators`:
-# boosting, a forest and two ensembles of networks.
+# The pool is a little better than the forest, which is its best member. The 90 % intervals of the pool cover
+# 93 % of the observations. They are too wide, because disagreement of the members widens an average of
+# distribution functions (:doc:`/explanation/pools`). The recalibrated intervals cover 90 %. Without
+# ``estimators``, the members come from :func:`~skuq.regressors.default_estimators`: boosting, a forest and
+# two ensembles of networks.

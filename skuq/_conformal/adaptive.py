@@ -1,4 +1,4 @@
-"""Adaptive conformal inference: the miscoverage of the next interval depends on earlier misses.
+"""Calibration of a sequence: the calibration set and the intervals depend on the observed rows.
 
 Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
 https://arxiv.org/abs/2106.00170.
@@ -6,45 +6,55 @@ https://arxiv.org/abs/2106.00170.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
+from skuq._conformal.adaptation import Adaptation, AdaptedLevels, TrackedQuantiles
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.groups_and_shift import GroupsAndShift
-from skuq._conformal.scores import ConformalScore
-from skuq._ranks import RANK_TOLERANCE, score_level
-from skuq._typing import BoolArray, FloatArray
+from skuq._conformal.scores import Band, ConformalScore
+from skuq._ranks import RANK_TOLERANCE
+from skuq._typing import FloatArray
+
+_SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Observed rows, each compared with the calibration rows of its prediction."""
+class ObservedRows:
+    """Numbers and repetitions of all observed rows, in calls; 24 or 32 bytes per row."""
 
-    exceeded_weight: FloatArray  # Weight of the calibration scores below the score of each row, shape (m,).
-    total: FloatArray  # Weight of all calibration scores plus the weight of the row, shape (m,).
-    repetitions: FloatArray  # Number of repetitions of each row, shape (m,).
+    def __init__(self, width: int) -> None:
+        self._numbers = [array("d") for _ in range(width)]
+        self._repetitions, self._ends = array("d"), array("q", [0])
 
-    def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
-        """Return whether the interval with this miscoverage misses each row."""
-        if miscoverage <= 0:  # The interval is infinite.
-            return np.zeros(self.exceeded_weight.shape, dtype=bool)
-        if miscoverage >= 1:  # The interval is empty.
-            return np.ones(self.exceeded_weight.shape, dtype=bool)
-        target = score_level(1 - miscoverage, symmetric) * self.total
-        return np.asarray(self.exceeded_weight >= target * (1 - RANK_TOLERANCE))
+    @property
+    def n_calls(self) -> int:
+        return len(self._ends) - 1
+
+    def append(self, numbers: FloatArray, repetitions: FloatArray) -> None:
+        """Add the rows of one call; ``numbers`` has shape (width, m)."""
+        for column, new in zip(self._numbers, numbers, strict=True):
+            column.extend(new.tolist())
+        self._repetitions.extend(repetitions.tolist())
+        self._ends.append(len(self._repetitions))
+
+    def calls(self, n_done: int) -> Iterator[tuple[list[list[float]], list[float]]]:
+        """Yield the numbers and the repetitions of each call after the first ``n_done`` calls."""
+        begin = self._ends[n_done]
+        # Slices of lists are faster than slices of arrays.
+        numbers = [column[begin:].tolist() for column in self._numbers]
+        repetitions = self._repetitions[begin:].tolist()
+        for first, last in pairwise([end - begin for end in self._ends[n_done:]]):
+            yield [column[first:last] for column in numbers], repetitions[first:last]
 
 
 class AdaptiveCalibration:
-    r"""Calibration set and miscoverage, which observed rows update.
+    """Calibration set and adapted intervals at several coverages, which observed rows update.
 
-    For a nominal miscoverage :math:`\alpha`, the miscoverage :math:`\alpha_t` of interval t is
-
-    .. math:: \alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t), \quad \alpha_1 = \alpha
-
-    (Gibbs and Candès, eq. 2), where :math:`\mathrm{err}_t` is 1 if the target of row t is outside its
-    interval and 0 otherwise. All rows that are observed in one batch have the same :math:`\alpha_t`.
+    A coverage that is requested first after many observed rows has the same intervals as a coverage that is
+    requested from the start, because the numbers of all observed rows are stored.
     """
 
     calibration_set: CalibrationSet
@@ -54,38 +64,50 @@ class AdaptiveCalibration:
         score: ConformalScore,
         coverage: float,
         options: GroupsAndShift,
-        gamma: float,
+        adaptation: Adaptation,
         window: int | None,
     ) -> None:
         self._score, self._coverage, self._options = score, coverage, options
-        self._gamma, self._window = gamma, window
-        self._n_parts = 0
-        self._observed: list[Observed] = []
-        self._levels: dict[float, tuple[int, float]] = {}
+        self._adaptation, self._window = adaptation, window
+        self.n_parts = 0
+        width = 1 if score.symmetric or not adaptation.tracks_scores else 2
+        self._observed = ObservedRows(width)
+        self._states: dict[float, tuple[int, AdaptedLevels | TrackedQuantiles]] = {}
 
-    def extend(self, parts: Sequence[PredictedRows]) -> None:
-        """Compare the rows of the new parts with the earlier rows, and add them to the calibration set."""
-        for part in parts[self._n_parts :]:
-            new, observed = self._scored(part), []
-            if self._n_parts:
-                observed = [self._observe(part)]
-                # The first part comes from `fit`. `window` removes rows only when later parts are added.
-                new = self.calibration_set.followed_by(new, self._window)
-            new.check()
-            self.calibration_set = new
-            self._observed += observed
-            self._n_parts += 1
+    def add(self, part: PredictedRows) -> None:
+        """Compare the rows with the earlier rows, and add them; change nothing if they are invalid."""
+        band = self._score.band(part.prediction, self._coverage)
+        new = self._scored(part)
+        if self.n_parts:
+            numbers = new.scores if self._adaptation.tracks_scores else self._least_missing(part, band)
+            # The first part comes from `fit`. `window` removes rows only when later parts are added.
+            new, scored = self.calibration_set.followed_by(new, self._window), new
+        new.check()
+        if self.n_parts:
+            self._observed.append(numbers, scored.repetitions)
+        else:
+            self._first = new
+        self.calibration_set = new
+        self.n_parts += 1
 
     def miscoverage(self, coverage: float) -> float:
-        r"""Return :math:`\alpha_t` after all observed rows, which may be slightly outside [0, 1]."""
-        nominal = 1 - coverage
-        # The update continues from the last call, so that each observed row changes the miscoverage once.
-        n_done, level = self._levels.get(coverage, (0, nominal))
-        for rows in self._observed[n_done:]:
-            misses = float(rows.repetitions @ rows.missed(level, self._score.symmetric))
-            level += self._gamma * (nominal * float(rows.repetitions.sum()) - misses)
-        self._levels[coverage] = (len(self._observed), level)
-        return level
+        """Return the target miscoverage after all observed rows, which may be slightly outside [0, 1]."""
+        return self._state(coverage).miscoverage
+
+    def quantile(self, rows: PredictedRows, coverage: float) -> FloatArray:
+        """Return the adapted score quantile of each new row, shape (1, n) or (2, n)."""
+        return self._state(coverage).quantile(self.calibration_set, rows)
+
+    def _state(self, coverage: float) -> AdaptedLevels | TrackedQuantiles:
+        if coverage not in self._states:
+            self._states[coverage] = 0, self._adaptation.start(1 - coverage, self._first)
+        # The update continues from the last request, so that each observed row changes the state once.
+        n_done, state = self._states[coverage]
+        if n_done < self._observed.n_calls:
+            for numbers, repetitions in self._observed.calls(n_done):
+                state.update(numbers, repetitions)
+            self._states[coverage] = self._observed.n_calls, state
+        return state
 
     def _scored(self, part: PredictedRows) -> CalibrationSet:
         return CalibrationSet(
@@ -97,10 +119,12 @@ class AdaptiveCalibration:
             part.functions,
         )
 
-    def _observe(self, part: PredictedRows) -> Observed:
-        band = self._score.band(part.prediction, self._coverage)
-        return Observed(
-            self.calibration_set.exceeded_weight(part, band),
-            self.calibration_set.weight_for(part) + part.test_weight,
-            part.repetitions,
-        )
+    def _least_missing(self, part: PredictedRows, band: Band) -> FloatArray:
+        """Return the least target miscoverage at which each row is missed, in (0, 1], shape (1, m)."""
+        exceeded = self.calibration_set.exceeded_weight(part, band)
+        total = self.calibration_set.weight_for(part) + part.test_weight
+        least = 1 - exceeded / (total * (1 - RANK_TOLERANCE))
+        if not self._score.symmetric:  # Each bound has half of the miscoverage.
+            least *= 2
+        # The interval is infinite at a miscoverage of 0 and empty at 1.
+        return np.clip(least, _SMALLEST, 1.0)[np.newaxis]

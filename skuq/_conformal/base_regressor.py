@@ -32,7 +32,7 @@ class ConformalStrategy(Protocol):
 
 
 class BaseConformalRegressor(BaseUncertaintyRegressor):
-    """Base class of the conformal regressors; the method `_fit` of a subclass sets ``_conformal``."""
+    """Base class of the conformal regressors. The method `_fit` of a subclass sets ``_conformal``."""
 
     _conformal: ConformalStrategy
 
@@ -65,7 +65,6 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         return bounds if checked.ndim else bounds[:, :, 0]
 
     def _draw_seeds(self) -> list[int]:
-        """Return the seed of the splits and the seed of the wrapped estimator."""
         seeds: list[int] = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         return seeds
 

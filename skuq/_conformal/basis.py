@@ -15,13 +15,15 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 _ROWS_PER_FUNCTION = 100
-"""Number of calibration rows per function below which intervals vary much between calibration sets."""
+"""With fewer calibration rows per function, intervals vary much between calibration sets."""
 
 _RANK = 1e-10
-"""A direction with a smaller relative singular value is a rounding error of dependent functions."""
+"""If the relative singular value of a direction is smaller than this, the functions are dependent, and the
+value is a rounding error."""
 
 _OUTSIDE = 1e-8
-"""Relative distance above which a new row is outside the span of the calibration rows."""
+"""If the relative distance of a new row is larger than this, the row is outside the span of the calibration
+rows."""
 
 Basis = Callable[[Any], Any] | Hashable | list[Hashable]
 
@@ -37,7 +39,6 @@ def check_basis(basis: Any) -> None:
 
 
 def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
-    """Return the functions of each row: columns of numbers or of labels."""
     if callable(basis):
         values = basis(X)
         frame = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
@@ -53,17 +54,17 @@ def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
 def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
         raise TypeError(
-            f"`basis` {names!r} names columns, so X must be a DataFrame, got {type(X).__name__}. In a "
-            "Pipeline call `set_output(transform='pandas')` to keep the names, or pass a callable X -> array."
+            f"`X` must be a DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. In a "
+            "Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
+            "array."
         )
     unknown = [name for name in names if name not in X.columns]
     if unknown:
-        raise ValueError(f"`basis` must name columns of X, {list(X.columns)}, got {unknown[0]!r}.")
+        raise ValueError(f"`basis` must name columns of X, got {unknown[0]!r}. X has {list(X.columns)}.")
     return X[names]
 
 
 def _checked(column: pd.Series) -> np.ndarray:
-    """Return a column of finite numbers, or of labels as objects."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return check_finite(as_float_array(column.to_numpy(), "basis"), "basis")
     missing = column.isna().to_numpy()
@@ -100,7 +101,7 @@ class BasisRows:
         self._solved: dict[tuple[int, float], tuple[Calibration, FloatArray, Vertex | None]] = {}
 
     def check(self) -> None:
-        """Raise if there are as many functions as rows; warn of few rows per function."""
+        """Raise an error if there are as many functions as rows. Warn if there are few rows per function."""
         n, d = self._phi.shape
         if d >= n:
             raise ValueError(
@@ -117,9 +118,10 @@ class BasisRows:
             )
 
     def quantile(self, scores: FloatArray, functions: pd.DataFrame, level: float) -> FloatArray:
-        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m); +inf if unbounded.
+        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m).
 
-        ``scores`` of shape (b, n) must be the same in each call, because solutions are kept.
+        A cutoff is +inf if it is unbounded. ``scores`` of shape (b, n) must be the same in each call, because
+        solutions are kept.
         """
         phi, spanned = self._coordinates(functions)
         cutoff = np.full((len(scores), len(phi)), np.inf)
@@ -132,7 +134,6 @@ class BasisRows:
         return cutoff
 
     def _solve(self, scores: FloatArray, level: float) -> tuple[Calibration, FloatArray, Vertex | None]:
-        """Return the rows with finite scores, these scores, and the optimal basis."""
         finite = np.isfinite(scores)
         weight, phi = self._weight[finite], self._phi[finite]
         rows = Calibration(phi, separated(scores[finite]), (level - 1) * weight, level * weight)
@@ -141,7 +142,6 @@ class BasisRows:
         return rows, scores[finite], start(rows, target)
 
     def _coordinates(self, functions: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
-        """Return the coordinates of new rows, and whether they are in the span of the calibration rows."""
         scaled = self._design(functions) / self._size
         phi = scaled @ self._directions.T
         distance = np.abs(scaled - phi @ self._directions).max(axis=1)
@@ -151,11 +151,10 @@ class BasisRows:
         return phi, spanned
 
     def _design(self, functions: pd.DataFrame) -> FloatArray:
-        """Return the constant, the numbers and the indicators of labels, shape (n, D)."""
         if functions.shape[1] != self._n_functions:
             raise ValueError(
-                f"`basis` must give as many columns as in `fit`, {self._n_functions}, got "
-                f"{functions.shape[1]}."
+                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got "
+                f"(n, {functions.shape[1]})."
             )
         parts = [np.ones((len(functions), 1))]
         for column in functions:
@@ -168,12 +167,12 @@ class BasisRows:
 
 
 def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
-    """Warn once of rows whose functions of x are not bounded by the calibration rows."""
+    """Warn once about rows whose functions of x are not bounded by the calibration rows."""
     if unbounded.any():
         warn_user(
             f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, the first "
-            f"at row {int(np.argmax(unbounded))}: {consequence}. These rows have a label without calibration "
-            "rows, or extreme values, or the coverage needs more rows. Use fewer functions or more "
-            "calibration rows.",
+            f"at row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
+            "calibration rows, extreme values, and a coverage that needs more rows. Use fewer functions or "
+            "more calibration rows.",
             SmallSampleWarning,
         )

@@ -25,26 +25,28 @@ from scipy.linalg import qr
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _SEPARATION = 1e-11
-"""Relative size of the differences added to tied scores, so that each step has one entering row."""
+"""Tied scores get differences of this relative size, so that exactly one row enters the basis in each
+step."""
 
 _AT_END = 1e-10
-"""A path that is this close to its end has reached it, as ranks of `WeightedRanks` are rounded."""
+"""A path has reached its end if its distance to the end is at most this number, because `WeightedRanks`
+rounds the ranks."""
 
 _FEASIBLE = 1e-9
-"""Rounding error of dual variables, in units of the largest bound."""
+"""Rounding error of dual variables, relative to the largest bound."""
 
 _ROUNDING = 1e-12
-"""A dual variable that changes by a smaller share of the largest change does not change."""
+"""A dual variable counts as constant if its change is less than this share of the largest change."""
 
 _SUBSAMPLE = 8
-"""The start is found on every eighth row first, because a basis of a subsample needs few further steps."""
+"""The start is first found on every eighth row. The basis of this sample then needs few further steps."""
 
 _CHUNK_FLOATS = 1 << 15
-"""Largest number of residuals in memory at a time."""
+"""At most this number of residuals is in memory at a time."""
 
 
 class Calibration(NamedTuple):
-    """Rows of a quantile regression at level ``tau``."""
+    """Rows of a quantile regression at the level ``tau``."""
 
     phi: FloatArray  # basis functions, shape (n, d), of full column rank
     scores: FloatArray  # finite, without ties, shape (n,)
@@ -53,14 +55,13 @@ class Calibration(NamedTuple):
 
 
 class Vertex(NamedTuple):
-    """Optimal bases of m problems."""
+    """Optimal bases of m quantile regressions."""
 
     basic: IntArray  # rows with residual 0, shape (m, d)
     dual: FloatArray  # their dual variables, shape (m, d)
 
 
 def separated(scores: FloatArray) -> FloatArray:
-    """Return the scores with tiny differences between ties."""
     # multiples of the golden ratio modulo 1 are distinct and spread evenly
     offsets = np.arange(1, scores.size + 1) * ((np.sqrt(5) - 1) / 2) % 1
     size = np.abs(scores)
@@ -68,7 +69,6 @@ def separated(scores: FloatArray) -> FloatArray:
 
 
 def independent_rows(phi: FloatArray) -> IntArray:
-    """Return d linearly independent rows."""
     return np.asarray(qr(phi.T, mode="r", pivoting=True)[1][: phi.shape[1]])
 
 
@@ -112,7 +112,10 @@ def start(rows: Calibration, target: FloatArray) -> Vertex | None:
 
 
 def cutoffs(rows: Calibration, vertex: Vertex, scores: FloatArray, phi: FloatArray, tau: float) -> FloatArray:
-    """Return the cutoff of each new row, shape (m,), +inf if unbounded; ``vertex`` has no new row."""
+    """Return the cutoff of each new row, shape (m,), or +inf for an unbounded row.
+
+    The new rows are not in ``vertex``.
+    """
     cutoff = np.empty(len(phi))
     step = max(1, _CHUNK_FLOATS // len(scores))
     for first in range(0, len(phi), step):
@@ -127,7 +130,7 @@ def cutoffs(rows: Calibration, vertex: Vertex, scores: FloatArray, phi: FloatArr
 
 
 def _follow(rows: Calibration, vertex: Vertex, change: FloatArray) -> tuple[Vertex, BoolArray]:
-    """Change ``phi.T @ eta`` by ``change``, shape (m, d), and return whether the change is feasible."""
+    """Change ``phi.T @ eta`` by ``change``, shape (m, d). Return whether the change is feasible."""
     basic, dual = vertex.basic.copy(), vertex.dual.copy()
     left = np.ones(len(basic))  # remaining share of the change
     reached = np.zeros(len(basic), dtype=bool)
@@ -151,7 +154,6 @@ def _follow(rows: Calibration, vertex: Vertex, change: FloatArray) -> tuple[Vert
 def _first_bound(
     rows: Calibration, basic: IntArray, dual: FloatArray, slope: FloatArray
 ) -> tuple[FloatArray, IntArray, BoolArray]:
-    """Return the share of the change up to a bound, the position at the bound, and if it is the upper."""
     # slopes of rounding errors do not count
     moving = np.abs(slope) > _ROUNDING * np.abs(slope).max(axis=1, keepdims=True)
     bound = np.where(slope > 0, rows.upper[basic], rows.lower[basic])
@@ -164,7 +166,7 @@ def _first_bound(
 def _first_crossing(
     rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return the row whose residual first becomes 0, or -1, and its dual variable."""
+    """Return the row whose residual is the first to become 0, or -1, and the dual variable of this row."""
     of_basic = rows.phi[basic]
     beta = _solve(of_basic, rows.scores[basic])
     # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0
@@ -185,5 +187,4 @@ def _first_crossing(
 
 
 def _solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve one linear system per matrix; ``right`` has shape (..., d)."""
     return np.asarray(np.linalg.solve(matrices, right[..., np.newaxis])[..., 0])

@@ -1,8 +1,8 @@
-"""Calibration rows of split conformal prediction: scores and score quantiles."""
+"""Calibration rows of split conformal prediction, with their scores and score quantiles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -11,17 +11,23 @@ import numpy as np
 import pandas as pd
 
 from skuq._conformal.basis import BasisRows
-from skuq._conformal.groups import ALL_ROWS, Groups, grouped_dist
+from skuq._conformal.groups import ALL_LABELS, ALL_ROWS, Groups, grouped_dist
 from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
 from skuq._ranks import WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
+_MOST_INSERTED = 16
+"""Largest number of rows that are inserted into sorted scores one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows and their prediction by a model of other rows; ``y`` is empty until it is observed."""
+    """Rows, and their prediction by a model of other rows.
+
+    The array ``y`` is empty until the targets are observed.
+    """
 
     prediction: Any
     y: FloatArray
@@ -30,7 +36,7 @@ class PredictedRows(WeightedRows):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationScores:
-    """Scores, weights and groups of k calibration rows, in the order of their observation."""
+    """Scores, weights and groups of k calibration rows in the order of their observation."""
 
     scores: FloatArray  # One score per row, shape (1, k), or one score per bound, shape (2, k).
     repetitions: FloatArray  # Number of repetitions of each row, shape (k,).
@@ -38,21 +44,45 @@ class CalibrationScores:
     labels: np.ndarray | None  # Group of each row, shape (k,), or None without groups.
     options: GroupsAndShift
     functions: pd.DataFrame | None = None  # functions of x from ``basis``, shape (k, d)
-    _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
+    _ranks_of_groups: dict[Hashable, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
         """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
-        latest = slice(None if window is None else -window, None)
+        n_rows = len(self) + len(later)
+        n_removed = 0 if window is None else max(n_rows - window, 0)
         labels = self.labels
         if labels is not None and later.labels is not None:
-            labels = np.concatenate([labels, later.labels])[latest]
-        return replace(
+            labels = np.concatenate([labels, later.labels])[n_removed:]
+        joined = replace(
             self,
-            scores=np.concatenate([self.scores, later.scores], axis=1)[:, latest],
-            repetitions=np.concatenate([self.repetitions, later.repetitions])[latest],
-            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[latest],
+            scores=np.concatenate([self.scores, later.scores], axis=1)[:, n_removed:],
+            repetitions=np.concatenate([self.repetitions, later.repetitions])[n_removed:],
+            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[n_removed:],
             labels=labels,
         )
+        # An insertion costs O(n) per row. Many rows are sorted at once, when the ranks are needed.
+        if n_removed < len(self) and len(later) <= _MOST_INSERTED:
+            self._update_ranks(joined, later, n_removed)
+        return joined
+
+    def _update_ranks(self, joined: Self, later: Self, n_removed: int) -> None:
+        """Rank the scores of ``joined`` by insertion into the ranks of this set, for the groups in use."""
+        for label, ranks in self._ranks_of_groups.items():
+            added, removed = later._weighted_rows_of(label), self._weighted_rows_of(label, n_removed)
+            if len(ranks[0]) + added.size > removed.size:
+                weight = later.repetitions[added] * later.density_ratio[added]
+                joined._ranks_of_groups[label] = tuple(
+                    of_bound.followed_by(new[added], weight, old[removed])
+                    for of_bound, new, old in zip(ranks, later.scores, self.scores, strict=True)
+                )
+
+    def _weighted_rows_of(self, label: Hashable, n_first: int | None = None) -> IntArray:
+        """Return the first rows with this label and a positive weight; ALL_LABELS means all groups."""
+        positive = self.repetitions[:n_first] * self.density_ratio[:n_first] > 0
+        if label is not ALL_LABELS and self.labels is not None:
+            # A comparison of arrays would broadcast a label that is a tuple.
+            positive &= np.array([each == label for each in self.labels[:n_first]], dtype=bool)
+        return np.flatnonzero(positive)
 
     def with_scores(self, scores: FloatArray) -> Self:
         return replace(self, scores=scores)
@@ -62,12 +92,10 @@ class CalibrationScores:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """Weight of each row, its repetitions times its density ratio, shape (k,)."""
         return check_weight(self.repetitions * self.density_ratio)
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Groups of the rows, or None without groups."""
         return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
 
     @cached_property
@@ -81,18 +109,20 @@ class CalibrationScores:
             self.basis_rows.check()
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group, and the ranks of the calibration scores of the group."""
+        """Yield the new rows of each group and the ranks of the calibration scores of this group."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
-        for number, new, calibrating in parts:
-            if number not in self._ranks_of_groups:
+        for label, new, calibrating in parts:
+            if label not in self._ranks_of_groups:
                 weight = check_weight(self.weight[calibrating])
-                self._ranks_of_groups[number] = tuple(
-                    WeightedRanks(scores[calibrating], weight) for scores in self.scores
+                # Sums of weights of 1 are ranks, which need no cumulative sum.
+                weights = weight if (weight != 1).any() else None
+                self._ranks_of_groups[label] = tuple(
+                    WeightedRanks(scores[calibrating], weights) for scores in self.scores
                 )
             # One label applies to all new rows.
             one_group = labels is not None and len(labels) == 1
-            yield slice(None) if one_group else new, self._ranks_of_groups[number]
+            yield slice(None) if one_group else new, self._ranks_of_groups[label]
 
     # ------------------------------------------------------------------------------ new rows
 
@@ -115,7 +145,6 @@ class CalibrationScores:
         return quantile
 
     def weight_for(self, rows: WeightedRows) -> FloatArray:
-        """Return the weight of the calibration rows in the group of each new row, shape (n,)."""
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
             weight[new] = ranks[-1].total
@@ -126,7 +155,7 @@ class CalibrationSet(CalibrationScores):
     """Calibration scores of intervals."""
 
     def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
-        """Return the weight of the calibration scores whose intervals miss the observed y, shape (n,)."""
+        """Return the weight of the calibration scores whose intervals do not contain y, shape (n,)."""
         # Rounded bounds are compared, so that the result agrees with `predict_interval`.
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
@@ -139,7 +168,6 @@ class CalibrationSet(CalibrationScores):
         return weight
 
     def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
-        """Return the conformal predictive distributions for a band whose bounds are equal."""
         return grouped_dist(
             self.groups,
             rows.labels,
@@ -153,7 +181,7 @@ class CalibrationSet(CalibrationScores):
 
 
 def check_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of calibration rows; raise an error if all are 0."""
+    """Return the weights of calibration rows. Raise an error if all weights are 0."""
     if not weight.sum() > 0:
         raise ValueError(
             "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "

@@ -37,27 +37,33 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
     label = labels[:1].tolist()[0]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
-            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}, got only "
+            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}. Got only "
             f"other labels, such as {label!r} at row 0."
         )
     raise ValueError(
-        "`cv` must hold out rows whose labels also occur in training rows, got only other labels, such as "
-        f"{label!r}. Pass another `cv`, or more rows of each class."
+        "`cv` must hold out rows with labels that also occur in training rows. Got only other labels, such "
+        f"as {label!r}. Pass another `cv`, or more rows of each class."
     )
 
 
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
-    """Warn that sets contain all classes, because calibration labels do not occur in the training rows."""
+    """Warn that sets contain all classes.
+
+    The reason is that training rows do not have some calibration labels.
+    """
     warn_user(
-        f"sets contain all classes at the coverage {100 * coverage:g} %, because {unknown:g} of {n:g} "
-        "calibration rows have labels without training rows. Use a lower coverage, or train on rows of more "
-        "classes.",
+        f"at the coverage {100 * coverage:g} %, the sets contain all classes. {unknown:g} of {n:g} "
+        "calibration rows have a label that no training row has. Use a lower coverage, or train on rows of "
+        "more classes.",
         SmallSampleWarning,
     )
 
 
 def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
-    """Add the most probable class to empty sets; ``proba`` is called only if there are empty sets."""
+    """Add the most probable class to empty sets.
+
+    The function ``proba`` is called only if there are empty sets.
+    """
     empty = ~sets.any(axis=1)
     if empty.any():
         row, level = np.nonzero(empty)

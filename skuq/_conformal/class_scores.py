@@ -12,19 +12,19 @@ from skuq._validation import check_integer, check_number, check_option
 
 
 class ClassScore(Protocol):
-    """Nonconformity score of each class; prediction sets contain the classes with small scores."""
+    """Nonconformity score of each class. Prediction sets contain the classes with small scores."""
 
     @property
     def randomized(self) -> bool:
         """Whether the score uses one random number per row."""
 
     def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return scores (n, K) from probabilities (n, K) and, if randomized, uniform numbers (n,)."""
+        """Return the scores (n, K). The uniform numbers (n,) are used only if the score is randomized."""
 
 
 @dataclass(frozen=True)
 class LACScore:
-    """One minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
+    """The score is 1 minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
 
     randomized: bool = False
 
@@ -77,6 +77,9 @@ def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> Clas
 
 
 def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the score of each row's label, shape (n,), or infinity for an unknown label (code -1)."""
+    """Return the score of the label of each row, shape (n,).
+
+    An unknown label has the code -1 and the score infinity.
+    """
     of_label = scores[np.arange(len(scores)), codes]
     return np.where(codes < 0, np.inf, of_label)

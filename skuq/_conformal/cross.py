@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: each row is a calibration row of models that are fitted without it."""
+"""Cross-conformal prediction, in which each row is a calibration row of models that are fitted without it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
 _BLOCK_FLOATS = 1 << 22
-"""Largest number of predictions that are in memory at the same time (32 MB)."""
+"""At most this number of predictions is in memory at the same time (32 MB)."""
 
 _FEW_IN_A_FOLD = 32
-"""Below this number of rows per fold, `PairBounds` is faster than `FoldBounds`."""
+"""With fewer rows per fold, `PairBounds` is faster than `FoldBounds`."""
 
 _TAIL_LEVELS = np.array([0.995, 0.999, 0.9995, 0.9999])
-"""Levels of the predictive distribution above 0.99."""
+"""The predictive distribution also has these levels above 0.99."""
 
 
 def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
-    """Return bootstrap resamples as pairs of drawn rows and rows that are not drawn, at least one of each."""
+    """Return bootstrap resamples.
+
+    Each resample is a pair of the drawn rows and the rows that are not drawn, and neither is empty.
+    """
     rng = np.random.RandomState(seed)
     splits: list[Split] = []
     while len(splits) < n_resamples:
@@ -52,7 +55,7 @@ def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
 
 
 def fold_bounds(folds: CrossFit, data: TrainingData, *, symmetric: bool) -> tuple[CrossBounds, float]:
-    """Return the bounds of CV+ and of the jackknife+, and the number of calibration rows."""
+    """Return the bounds of CV+ or of the jackknife+, and the number of calibration rows."""
     # A row that is tested t times has weight 1/t in each test. The guarantee of Barber et al. (2021, theorem
     # 1) requires that the weights of all comparisons of two rows sum to at most one.
     rows, predicted = folds.tested()
@@ -102,7 +105,6 @@ def _pair_bounds(
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
-    """Return the weight of each tested row, or None if all weights are 1."""
     if data.sample_weight is None:
         return share
     weight = data.sample_weight[rows]
@@ -113,8 +115,8 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     in_all = ~left_out.any(axis=0)
     if in_all.any():
         raise ValueError(
-            f"each row must be missing in at least one resample, but {int(in_all.sum())} of {in_all.size} "
-            f"rows are in all {len(left_out)} resamples, the first of them row {rows[np.argmax(in_all)]}. "
+            f"each row must be left out of at least one resample. {int(in_all.sum())} of {in_all.size} rows "
+            f"are in all {len(left_out)} resamples; the first of these rows is {rows[np.argmax(in_all)]}. "
             "Increase `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that contain "
             "fewer rows."
         )
@@ -138,7 +140,6 @@ class CrossConformal:
         return point_predict(self.estimator, X)
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
-        """Return the intervals of each coverage, shape (n, 2, k); crossing bounds are exchanged."""
         levels = score_level(coverages, self.symmetric)
         bounds = self._bounds(X, levels)
         warn_of_few_rows("coverage", coverages, levels, self.n_calibration)
@@ -146,7 +147,7 @@ class CrossConformal:
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
-        """Return the distributions whose quantiles are the one-sided bounds; crossing bounds are sorted."""
+        """Return the distributions whose quantiles are the one-sided bounds. Crossing bounds are sorted."""
         score_levels, upper = self._grid()
         bounds = self._bounds(X, score_levels)
         low, high = bounds[:, 0], bounds[:, 1]
@@ -169,8 +170,8 @@ class CrossConformal:
         levels = levels[(levels > first) & finite]
         if not levels.size:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows, got {n:g}, with which only the "
-                "median is finite. Fit on more rows."
+                f"a predictive distribution needs more calibration rows, got {n:g}. With this number, only "
+                "the median is finite. Fit on more rows."
             )
         return np.append(first, levels), 0.5 + levels / 2 if symmetric else levels
 
@@ -188,7 +189,6 @@ class CrossConformal:
         return bounds
 
     def _predict_members(self, X: Any) -> FloatArray:
-        """Return the predictions of all models, shape (M, n)."""
         tasks = [
             (member.estimator, member.model_input(X), f"the model of {self.member_name} {k + 1}")
             for k, member in enumerate(self.members)

@@ -11,19 +11,22 @@ from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at the same time (2 MB), so that they fit into the cache."""
+"""At most this number of sums is in memory at the same time (2 MB), so that the sums fit into the cache."""
 
 
 class CrossBounds(Protocol):
-    """Prediction bounds from calibration scores and from the models that are fitted without each row."""
+    """Prediction bounds from calibration scores, and from the models that are fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the bounds of m rows, shape (m, 2, L), at L ranks of the scores (or cumulative weights)."""
+        """Return the bounds of m rows, shape (m, 2, L), at L ranks or cumulative weights of the scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldBounds:
-    """Bounds for many calibration rows per model; ``low`` and ``high`` are the scores of both bounds."""
+    """Bounds for many calibration rows per model.
+
+    The scores of the lower and upper bounds are ``low`` and ``high``.
+    """
 
     low: FoldScores
     high: FoldScores
@@ -43,7 +46,7 @@ class Centring(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ModelOfFold:
-    """Prediction of the model of one fold; ``model`` is the fold of each calibration row."""
+    """Prediction by the model of one fold. The array ``model`` contains the fold of each calibration row."""
 
     model: IntArray
 
@@ -53,7 +56,10 @@ class ModelOfFold:
 
 @dataclass(frozen=True, eq=False)
 class LeftOutMean:
-    """Mean prediction of the models without the calibration row; ``left_out`` has shape (M, n)."""
+    """Mean prediction of the models that are fitted without a calibration row.
+
+    The mask ``left_out`` has the shape (M, n).
+    """
 
     left_out: BoolArray
 
@@ -65,17 +71,14 @@ class LeftOutMean:
 
 @dataclass(frozen=True, eq=False)
 class LeftOutMedian:
-    """Median prediction of the models without the calibration row; ``left_out`` has shape (M, n)."""
+    """Median prediction of the models that are fitted without a calibration row.
+
+    The mask ``left_out`` has the shape (M, n).
+    """
 
     left_out: BoolArray
 
     def centers(self, predictions: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the median predictions, shape (r, s), in O(M r s) time, without a sort for each pair.
-
-        The models are counted in the order of their predictions, for all calibration rows at once. If k
-        models are fitted without a calibration row, its medians are the predictions at the counts ceil(k / 2)
-        and floor(k / 2) + 1.
-        """
         order = np.argsort(predictions, axis=0)
         ordered = np.take_along_axis(predictions, order, axis=0).T
         n_models = len(predictions)
@@ -122,7 +125,6 @@ class PairBounds:
         most: FloatArray,
         sign: float,
     ) -> FloatArray:
-        """Return the order statistics of the sums of score and sign * prediction, shape (r, L)."""
         window = scores.window(targets, least, most)
         sums = self.centering.centers(predictions, scores.order[window])
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")

@@ -1,4 +1,4 @@
-"""Cross-conformal classification (CV+): the score of each row comes from a model of other rows."""
+"""Cross-conformal classification (CV+). The score of each row comes from a model of other rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fit_cross_sets(
     n_jobs: int | None,
     verbose: int,
 ) -> CrossSets:
-    """Fit one classifier per fold, and one classifier to all rows."""
+    """Fit one classifier per fold, and another classifier to all rows."""
     folds = fit_folds(estimator, data, splits, n_jobs=n_jobs, verbose=verbose, predict=class_proba)
     fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     n_tests = np.bincount(np.concatenate(folds.test_rows), minlength=len(data))
@@ -61,7 +61,7 @@ def fit_cross_sets(
 
 @dataclass(frozen=True, eq=False)
 class RankedFold:
-    """Classifier of one fold and the scores of the fold's test rows."""
+    """Classifier of one fold, and the scores of the test rows of this fold."""
 
     model: FoldModel
     classes: np.ndarray  # Classes of the columns, which may differ between folds.
@@ -69,7 +69,6 @@ class RankedFold:
 
     @property
     def weight_of_unknown(self) -> float:
-        """Weight of the test rows whose label does not occur in the training rows."""
         if self.ranks is None or self.ranks.weights is None:
             return 0.0
         return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
@@ -77,7 +76,7 @@ class RankedFold:
     def weight_below(
         self, X: Any, classes: np.ndarray, score: ClassScore, uniform: FloatArray | None
     ) -> FloatArray:
-        """Return the weight of the fold's scores below the score of each class, shape (n, K)."""
+        """Return the weight of the scores below the score of each class, shape (n, K)."""
         if self.ranks is None:
             return np.zeros((count_rows(X), len(classes)))
         proba = class_proba(self.model.estimator, self.model.model_input(X))
@@ -90,7 +89,7 @@ class RankedFold:
 
 @dataclass(frozen=True, eq=False)
 class CrossSets:
-    """Classifiers of all folds and the scores of the calibration rows."""
+    """Classifiers of all folds, and the scores of the calibration rows."""
 
     model: FoldModel  # Classifier that is fitted to all rows.
     classes: np.ndarray

@@ -1,4 +1,4 @@
-"""Models of folds or of one split and their test rows, for regression and classification."""
+"""Models of folds or of one split, with their test rows, for regression and classification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skuq.distributions._unreachable_levels import LevelKind, unreachable_level,
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """Fitted model; for a precomputed kernel, also the columns of its training rows."""
+    """Fitted model. For a precomputed kernel, the columns of its training rows are also stored."""
 
     estimator: Any
     columns: IntArray | None = None
@@ -30,7 +30,7 @@ class FoldModel:
 
 
 class HeldOut(NamedTuple):
-    """Fitted model, the ascending indices of its calibration rows, and the predictions for these rows."""
+    """Fitted model, with the ascending indices of its calibration rows and the predictions for these rows."""
 
     model: FoldModel
     rows: IntArray
@@ -48,7 +48,10 @@ def check_groups_need_cv(cv: Any, fit_params: dict[str, Any]) -> None:
 def held_out_splits(
     owner: Any, cv: Any, data: TrainingData, draw: Callable[[int], Split]
 ) -> list[Split] | None:
-    """Return the splits of ``cv``, or one split from ``draw``, or None for a FrozenEstimator."""
+    """Return the splits of ``cv``.
+
+    Without ``cv``, return one split from ``draw``, or None for a FrozenEstimator.
+    """
     if isinstance(owner.estimator, FrozenEstimator):
         remedy = "The frozen model is not refitted, so all rows are calibration rows."
         check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
@@ -65,7 +68,7 @@ def held_out_splits(
 
 
 def splits_of(splitter: Any, data: TrainingData) -> list[Split]:
-    """Return the training and test rows of each fold; raise an error if they overlap."""
+    """Return the training and test rows of each fold. Raise an error if they overlap."""
     splits = split_rows(splitter, data.X, data.y, data.groups)
     check_disjoint(splits, len(data))
     return splits
@@ -78,7 +81,7 @@ def fit_held_out(
     predict: Callable[[Any, Any], Any],
     **options: Any,
 ) -> HeldOut:
-    """Fit a model to the training rows and predict the test rows; without a split, predict all rows."""
+    """Fit a model to the training rows and predict the test rows. Without a split, predict all rows."""
     if split is None:
         return HeldOut(FoldModel(estimator), np.arange(len(data)), predict(estimator, data.X))
     train, test = split
@@ -87,7 +90,7 @@ def fit_held_out(
 
 
 def fit_folds(estimator: Any, data: TrainingData, splits: Any, **options: Any) -> CrossFit:
-    """Fit a clone for each fold and predict its test rows, with the options of `cross_fit`."""
+    """Fit a clone for each fold and predict its test rows. The options are the options of `cross_fit`."""
     return cross_fit(estimator, data.X, data.target, cv=splits, params=data.fit_params, **options)
 
 
@@ -98,7 +101,7 @@ def fold_models(folds: CrossFit) -> tuple[FoldModel, ...]:
 
 
 def check_tested_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of tested rows; raise an error if all are 0."""
+    """Return the weights of tested rows. Raise an error if all weights are 0."""
     if not weight.any():
         raise ValueError(
             "`sample_weight` must be positive for at least one test row of `cv`, got 0 for all test rows."
@@ -113,6 +116,5 @@ def warn_of_few_rows(
     calibration_weight: float,
     test_weight: float = 1.0,
 ) -> None:
-    """Warn once if the score level of a coverage needs more calibration rows."""
     unreachable = unreachable_level(coverages, kind, levels, calibration_weight, test_weight)
     warn_of_unreachable_level(unreachable)

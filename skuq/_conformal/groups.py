@@ -1,8 +1,12 @@
-"""Groups of rows (Mondrian categories): scores are ranked within a group, so each group has a guarantee."""
+"""Groups of rows (Mondrian categories).
+
+Scores are ranked within a group, so that the coverage is guaranteed in each group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +20,10 @@ from skuq.distributions import Concatenated, ConformalPredictive, Distribution
 RARE_GROUPS = ("raise", "pool")
 
 _SAME = 1e-9
-"""Scales with a smaller relative difference count as equal."""
+"""Two scales count as equal if their relative difference is smaller than this."""
 
 
 def check_groups(owner: Any) -> tuple[str, int]:
-    """Return the checked parameters ``rare_groups`` and ``min_group_size`` of an estimator."""
     rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
     min_group_size = check_integer(owner.min_group_size, "min_group_size")
     if owner.group_by is None:
@@ -29,7 +32,7 @@ def check_groups(owner: Any) -> tuple[str, int]:
 
 
 def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Return the result of ``group_by`` as an array of n labels; raise an error if a label is missing."""
+    """Return the result of ``group_by`` as an array of n labels. Raise an error if a label is missing."""
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -44,20 +47,32 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     return array
 
 
-class Part(NamedTuple):
-    """Indices of the new rows and of the calibration rows of one group; the number -1 means all groups."""
+class Pooled(Enum):
+    """The label of rare groups, which are calibrated by all rows; an Enum is identical after unpickling."""
 
-    number: int
+    ALL_LABELS = "all labels"
+
+
+ALL_LABELS = Pooled.ALL_LABELS
+
+
+class Part(NamedTuple):
+    """Label of one group, and the indices of its new rows and its calibration rows."""
+
+    label: Hashable
     new: IntArray | slice
     calibrating: IntArray | slice
 
 
-ALL_ROWS = Part(-1, slice(None), slice(None))
+ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
 """The single part that is used if there are no groups."""
 
 
 class Groups:
-    """Groups of calibration rows; the rows with a label calibrate the new rows with this label."""
+    """Groups of calibration rows.
+
+    New rows with a label are calibrated on the calibration rows with the same label.
+    """
 
     def __init__(
         self,
@@ -80,10 +95,10 @@ class Groups:
         number_of = self._number_of(labels)
         for number in np.unique(number_of).tolist():
             calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
-            yield Part(number, np.flatnonzero(number_of == number), calibrating)
+            label = ALL_LABELS if number < 0 else self._labels[number]
+            yield Part(label, np.flatnonzero(number_of == number), calibrating)
 
     def _number_of(self, labels: np.ndarray) -> IntArray:
-        """Return the group of each row, or -1 for rare labels."""
         codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)
         rare = (codes < 0) | self._rare[np.maximum(codes, 0)]
         if self.rare_groups == "raise" and rare.any():
@@ -95,9 +110,9 @@ class Groups:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
-            f"(`min_group_size`), got the label {label!r}{where}, which has {self.sizes.get(label, 0):g}. "
-            "Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which calibrates rare "
-            "groups by all rows."
+            f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
+            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
+            "calibrates rare groups on all rows."
         )
 
 
@@ -112,7 +127,7 @@ def grouped_dist(
     *,
     symmetric: bool,
 ) -> Distribution:
-    """Return the conformal predictive distribution of each new row, in the order of the rows."""
+    """Return the conformal predictive distribution of each new row in the order of the rows."""
     weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
     parts, rows, positions = [], [], np.arange(len(loc))
     for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
@@ -130,7 +145,6 @@ def grouped_dist(
 
 
 def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
-    """Return increasing edges between bins of about equal weight."""
     # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)

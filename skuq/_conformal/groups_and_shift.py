@@ -25,7 +25,7 @@ from skuq._validation import (
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Number, weights and groups of new rows."""
+    """New rows, given by their number, weights and groups."""
 
     n: int
     test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
@@ -38,7 +38,7 @@ class WeightedRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupsAndShift:
-    """Checked parameters of groups, covariate shift and functions of x."""
+    """Checked parameters for groups, covariate shift and functions of x."""
 
     group_by: Callable[[Any], Any] | Hashable | None = None
     rare_groups: str = "raise"
@@ -68,7 +68,7 @@ class GroupsAndShift:
         return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
 
     def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
-        """Return the weights and groups of X; the density ratio of predicted rows must be positive."""
+        """Return the weights and the groups of X. The density ratio of predicted rows must be positive."""
         n = count_rows(X)
         test_weight = np.ones(())
         if self.density_ratio is not None:
@@ -95,7 +95,9 @@ class GroupsAndShift:
                 "names, or pass a callable X -> labels."
             )
         elif self.group_by not in X.columns:
-            raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
+            raise ValueError(
+                f"`group_by` must name a column of X, got {self.group_by!r}. X has {list(X.columns)}."
+            )
         else:
             labels = X[self.group_by]
         # Labels are objects, because numpy would convert numbers to strings if strings are appended later.

@@ -1,4 +1,4 @@
-"""Conformal maps of the probability levels of a forecast, for the score "pit"."""
+"""Conformal maps of the probability levels of a forecast. The score "pit" uses these maps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import LevelMap
 
 _MOST_KNOTS = 500
-"""Largest number of knots per half; more rows than knots raise the coverage by less than 1 / 500."""
+"""Each half of the map has at most this number of knots. The rows between two knots raise the coverage by
+less than 0.2 %."""
 
 _DISTINCT = 1e-9
-"""Scores with a smaller relative distance share a knot, so that slopes are finite."""
+"""Two scores share a knot if their relative distance is smaller than this, so that slopes are finite."""
 
 _ROUNDING = 1e-12
-"""Bound on the rounding error of a level, which could select a neighbor of an atom."""
+"""Bound on the rounding error of a level. Such an error could select a neighbor of an atom."""
 
 
 def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: bool) -> LevelMap:
@@ -38,13 +39,11 @@ def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: b
 
 
 def outward(score: FloatArray) -> FloatArray:
-    """Return normal scores of levels, increased by their rounding errors."""
     size = np.where(np.isfinite(score), np.abs(score), 0.0)
     return np.asarray(score + _ROUNDING * np.maximum(size, 1.0))
 
 
 def _half(ranks: WeightedRanks, symmetric: bool) -> tuple[FloatArray, FloatArray]:
-    """Return the normal scores of the forecast's levels above the median, and of their nominal levels."""
     share = np.append(0.0, ranks.cumulative[:-1]) / (ranks.total + 1)
     level = (1 + share) / 2 if symmetric else share
     used = (level > 0.5) & np.isfinite(ranks.values)
@@ -58,7 +57,10 @@ def _half(ranks: WeightedRanks, symmetric: bool) -> tuple[FloatArray, FloatArray
 
 
 def _merged(scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the first and the last score of each knot; a knot has its last score and its first level."""
+    """Return the first and the last score of each knot.
+
+    The knot has the position of its last score, and the level of its first score.
+    """
     gap = np.diff(scores) > _DISTINCT * np.maximum(np.abs(scores[1:]), 1)
     number = np.append(0, np.cumsum(gap))
     number = number * _MOST_KNOTS // max(_MOST_KNOTS, int(number[-1]) + 1)

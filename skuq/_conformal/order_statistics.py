@@ -19,20 +19,20 @@ from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _WINDOW = 16
-"""The search ends and the remaining sums are sorted if at most this number of sums per fold is left."""
+"""If at most this number of sums per fold is left, the search ends and the remaining sums are sorted."""
 
 _STEP_OF_ENDS = 2
-"""Step of the search at which the sums below the ends of the intervals are counted."""
+"""The sums below the ends of the intervals are counted in this step of the search."""
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at the same time (2 MB), so that they fit into the cache."""
+"""At most this number of sums is in memory at the same time (2 MB), so that the sums fit into the cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 class FoldScores:
-    """Sorted scores of each fold, with optional positive weights; the weights of equal scores are added."""
+    """Sorted scores of each fold, with optional positive weights. The weights of equal scores are added."""
 
     def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
         self.pooled = WeightedRanks(
@@ -49,7 +49,7 @@ class FoldScores:
         self.shares = np.array([share.sum() for _, share in parts]) / self.pooled.total
 
     def density_at(self, value: FloatArray) -> FloatArray:
-        """Return the density of the pooled scores near ``value``, from 4 sqrt(n) scores."""
+        """Return the density of the pooled scores near ``value``. The estimate uses 4 sqrt(n) scores."""
         values, last = self.pooled.values, len(self.pooled) - 1
         center = values.searchsorted(value)
         near = 2 * math.isqrt(len(values))
@@ -64,14 +64,12 @@ class FoldScores:
         return density
 
     def count_below(self, values: FloatArray) -> IntArray:
-        """Return the number of scores of each fold below ``values``, shape (K, c)."""
         count = np.empty(values.shape, dtype=np.intp)
         for fold, scores in enumerate(self.scores):
             count[fold] = scores.searchsorted(values[fold])
         return count
 
     def weight_of(self, count: IntArray) -> FloatArray:
-        """Return the total weight of the ``count`` smallest scores of each fold, shape (c,)."""
         if self.counted:
             return np.asarray(count.sum(axis=0), dtype=np.float64)
         parts = [weights.take(n_below) for weights, n_below in zip(self._cumulative, count, strict=True)]
@@ -79,7 +77,6 @@ class FoldScores:
 
 
 def _distinct(scores: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return the sorted distinct scores and their weights."""
     if weights is None:
         values, counts = np.unique(scores, return_counts=True)
         return values, counts.astype(np.float64)
@@ -115,13 +112,16 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
 
 def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
-    """Return the targets minus a tolerance for rounding; the results are positive."""
+    """Return the targets minus a tolerance for rounding. The results are positive."""
     weight = targets * (1 - RANK_TOLERANCE)
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 
 
 class _Brackets(NamedTuple):
-    """Intervals that contain the order statistics of c columns; shape (c,) unless stated otherwise."""
+    """Intervals that contain the order statistics of c columns.
+
+    All arrays have the shape (c,) unless stated otherwise.
+    """
 
     centers: FloatArray  # Prediction of the model of each fold, shape (K, c).
     target: FloatArray  # Cumulative weight of the order statistic.
@@ -149,7 +149,10 @@ def _first_brackets(
     density: FloatArray,
     target: FloatArray,
 ) -> _Brackets:
-    """Return the intervals [r + min center, r + max center] with the order statistic r of the scores."""
+    """Return the first brackets of the bounds.
+
+    A bracket is [r + min center, r + max center], where r is the order statistic of the scores.
+    """
     least, most = centers.min(axis=0), centers.max(axis=0)
     size = np.maximum(np.abs(score_quantile), np.maximum(np.abs(least), np.abs(most)))
     rounding = np.maximum(8 * _EPSILON * size, _TINY)
@@ -182,7 +185,7 @@ def _search(scores: FoldScores, brackets: _Brackets) -> FloatArray:
         done = few
         if step > _STEP_OF_ENDS:
             # Sums that differ only by rounding count as equal. This test is valid only after the ends are
-            # counted, because before, `low` may be 0 although there are sums below the start.
+            # counted. Before, `low` may be 0 although there are sums below the start.
             done = few | (brackets.stop - brackets.start <= 4 * brackets.rounding)
         if done.any():
             found[column[done]] = _sort(scores, brackets, done, few[done])
@@ -217,11 +220,11 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
 
 
 def _count(scores: FoldScores, brackets: _Brackets) -> _Brackets:
-    """Count the sums below the pivot, and replace one end of the interval by the pivot."""
+    """Count the sums below the pivot, and replace one end of each interval by the pivot."""
     pivot = brackets.pivot
     count = scores.count_below(pivot - brackets.centers)
     weight = scores.weight_of(count)
-    small = weight < brackets.target  # The order statistic is at or above the pivot.
+    small = weight < brackets.target
     return brackets._replace(
         start=np.where(small, pivot, brackets.start),
         stop=np.where(small, brackets.stop, pivot),
@@ -234,7 +237,7 @@ def _count(scores: FoldScores, brackets: _Brackets) -> _Brackets:
 
 
 def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
-    """Count the sums below the ends that are not pivots, in place."""
+    """Count the sums below the ends that are not pivots, and change the brackets in place."""
     first = np.flatnonzero(brackets.below == 0)
     brackets.low[:, first] = scores.count_below(brackets.start[first] - brackets.centers[:, first])
     brackets.below[first] = scores.weight_of(brackets.low[:, first])
@@ -244,7 +247,10 @@ def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
 
 
 def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of finished columns: columns with few sums left, or with equal sums."""
+    """Return the order statistics of finished columns.
+
+    A column is finished if few sums are left, or if its sums are equal.
+    """
     low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)
     sums = scores.flat[index]
@@ -264,14 +270,16 @@ def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: Bool
 
 
 class SortedScores:
-    """Sorted scores with optional positive weights; ``order[j]`` is the row of the j-th smallest score."""
+    """Sorted scores with optional positive weights.
+
+    The number ``order[j]`` is the row of the j-th smallest score.
+    """
 
     def __init__(self, scores: FloatArray, weights: FloatArray | None = None) -> None:
         self.order: IntArray = np.argsort(scores, kind="stable")
         self.ranks = WeightedRanks(scores, weights)
 
     def window(self, targets: FloatArray, lowest: FloatArray, highest: FloatArray) -> slice:
-        """Return the positions of the scores whose sums may be the order statistics."""
         quantile = self.ranks.quantile(targets)
         quantile = quantile[np.isfinite(quantile)]
         if not quantile.size:

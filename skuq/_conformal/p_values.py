@@ -17,7 +17,10 @@ def ranked_in_order(
     labels: np.ndarray | None,
     rng: np.random.RandomState,
 ) -> FloatArray:
-    """Return the share of larger scores among past and earlier scores of the same label, ties at random."""
+    """Return the share of larger scores among the past and earlier scores of the same label.
+
+    Ties are broken at random.
+    """
     uniform = rng.random_sample(scores.size)
     sorted_past: dict[Any, list[float]] = {None: sorted(past.tolist())}
     if labels is not None and past_labels is not None:

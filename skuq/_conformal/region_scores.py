@@ -20,14 +20,17 @@ from skuq.distributions import JointDistribution
 from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion
 
 _RIDGE = 1e-6
-"""Share of the identity in a correlation matrix, which makes the matrix invertible."""
+"""This share of the identity is added to a correlation matrix, so that the matrix is invertible."""
 
 
 class RegionScore(ABC):
-    """Nonconformity score; a prediction is an array of shape (n, p, d), whose rows are mean, std and more."""
+    """Nonconformity score of several targets.
+
+    A prediction has the shape (n, p, d), with mean, std and more.
+    """
 
     def read(self, dist: JointDistribution) -> FloatArray:
-        """Return the prediction of n rows; raise if a moment is not finite or a std is 0."""
+        """Return the prediction of n rows. Raise an error if a moment is not finite or a std is 0."""
         mean, std = dist.mean(), dist.std()
         bad = ~(np.isfinite(mean) & np.isfinite(std) & (std > 0))
         if bad.any():
@@ -40,18 +43,20 @@ class RegionScore(ABC):
 
     @abstractmethod
     def score(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the scores of targets y of shape (n, d), shape (n,)."""
+        """Return the scores, shape (n,), of targets y of shape (n, d)."""
 
     @abstractmethod
     def region(self, prediction: FloatArray, radius: FloatArray) -> PredictionRegion:
-        """Return the regions of all y with a score up to the radius of the row, shape (n,)."""
+        """Return the regions of all y whose score is at most the radius of the row.
+
+        The radii have the shape (n,).
+        """
 
 
 class BoxScore(RegionScore):
-    """Largest absolute residual in standard deviations."""
+    """The score is the largest absolute residual of the targets, in standard deviations."""
 
     def score(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the scores, rounded up so that the box at the score of y contains y."""
         mean, std = prediction[:, 0], prediction[:, 1]
         scores = scores_rounded_to_cover(np.abs(y - mean) / std, mean, mean, std, y)
         return np.asarray(scores.max(axis=1))
@@ -63,7 +68,7 @@ class BoxScore(RegionScore):
 
 
 class EllipsoidScore(RegionScore):
-    """Mahalanobis distance under the predicted covariance."""
+    """The score is the Mahalanobis distance for the predicted covariance."""
 
     def read(self, dist: JointDistribution) -> FloatArray:
         moments = super().read(dist)

@@ -1,4 +1,7 @@
-"""Conformal regions of several targets: one model and held-out rows, or the models of folds (CV+)."""
+"""Conformal regions of several targets.
+
+One model and held-out rows are used, or the models of folds (CV+).
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,13 @@ from skuq.distributions import JointDistribution
 from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion, predict_dist
 
 _BLOCK_FLOATS = 1 << 21
-"""Largest number of sums in memory at a time."""
+"""At most this number of sums is in memory at a time."""
 
 _LOG2_POINTS = 12
-"""Logarithm of the number of points that measure the volume of a region without a closed form."""
+"""The volume of a region without a closed form is measured by 2 to this power points."""
 
 
 def predict_region_moments(estimator: Any, X: Any, score: RegionScore) -> FloatArray:
-    """Return the prediction that the score reads from the estimator's joint distribution."""
     dist: Any = predict_dist(estimator, X)
     if not isinstance(dist, JointDistribution):
         raise TypeError(
@@ -38,7 +40,7 @@ def predict_region_moments(estimator: Any, X: Any, score: RegionScore) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class SplitRegions:
-    """A fitted model and the ranks of the scores of its calibration rows."""
+    """Fitted model, and the ranks of the scores of its calibration rows."""
 
     model: FoldModel
     score: RegionScore
@@ -56,7 +58,7 @@ class SplitRegions:
 
 @dataclass(frozen=True, eq=False)
 class CrossRegions:
-    """Models of all folds, and the scores of all rows by the model of their fold."""
+    """Models of all folds. The score of a row is computed by the model of the fold of this row."""
 
     members: tuple[FoldModel, ...]
     score: RegionScore
@@ -115,7 +117,10 @@ class CrossRegions:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossEllipsoidRegion(PredictionRegion):
-    """Points that enough of the folds' ellipsoids contain: the CV+ region of the Mahalanobis distance."""
+    """CV+ region of the Mahalanobis distance.
+
+    It contains the points that are in enough ellipsoids of the folds.
+    """
 
     box: BoxRegion
     ellipsoids: tuple[EllipsoidRegion, ...]  # of the model of each fold, with any radius
@@ -124,7 +129,7 @@ class CrossEllipsoidRegion(PredictionRegion):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number n of rows and number d of targets."""
+        """Return the number n of rows and the number d of targets."""
         return self.box.shape
 
     def _take(self, rows: Any) -> Self:
@@ -135,7 +140,10 @@ class CrossEllipsoidRegion(PredictionRegion):
         return self._accepts(np.stack([one.distance(y) for one in self.ellipsoids]))
 
     def _accepts(self, distance: FloatArray) -> BoolArray:
-        """Return whether fewer rows than the target have smaller scores than distances of shape (K, m)."""
+        """Return whether fewer rows than the target have smaller scores.
+
+        The distances have the shape (K, m).
+        """
         below = self.scores.weight_of(self.scores.count_below(distance))
         return np.asarray(below < self.target * (1 - RANK_TOLERANCE))
 
@@ -175,7 +183,7 @@ def warn_of_few_region_rows(coverage: float, n_calibration: float) -> None:
 
 
 def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore) -> CrossRegions:
-    """Return the CV+ regions; a row that is tested t times has the weight 1/t in each test."""
+    """Return the CV+ regions. A row that is tested t times has the weight 1/t in each test."""
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
     weight = data.repetitions_of(rows)

@@ -12,17 +12,18 @@ from skuq.distributions import Distribution
 from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
-"""A standard deviation below this share of the absolute mean is only a rounding error."""
+"""A standard deviation counts as a rounding error if it is below this share of the absolute mean."""
 
 _MOST_OUTSIDE = 0.1
-"""If more rows have y outside the support, recalibrated 90 % intervals cannot cover 90 %."""
+"""If a larger share of the rows has y outside the support, recalibrated 90 % intervals cannot contain 90 % of
+the targets."""
 
 _ROUNDINGS = 3
-"""Number of rounding errors in a bound that is computed from the score of y."""
+"""A bound that is computed from the score of y has at most this number of rounding errors."""
 
 
 class Residuals(NamedTuple):
-    """Moments and standardized residuals of n rows; std and z are 0 if the std is only a rounding error."""
+    """Moments and standardized residuals of n rows. If the std is only a rounding error, std and z are 0."""
 
     mean: FloatArray
     std: FloatArray
@@ -30,7 +31,7 @@ class Residuals(NamedTuple):
 
 
 def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
-    """Return the standardized residuals; raise an error for infinite moments or a std of 0."""
+    """Return the standardized residuals. Raise an error for infinite moments or a std of 0."""
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):
         residual = y - mean
@@ -43,9 +44,9 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have positive standard deviations unless the mean equals `y`, got {std[row]:.2g} "
-            f"at row {row}, where `y` differs from the mean by {residual[row]:g}. An ensemble whose members "
-            "predict only the mean may have standard deviations of 0. Use predictions that include the "
-            "noise, such as skuq.UncertaintyRegressor(..., method='residual')."
+            f"at row {row}. In this row, `y` differs from the mean by {residual[row]:g}. If the members of "
+            "an ensemble predict only the mean, its standard deviations may be 0. Use predictions that "
+            "include the noise, such as skuq.UncertaintyRegressor(..., method='residual')."
         )
     with np.errstate(over="ignore"):
         z = np.where(certain, 0.0, residual / np.where(certain, 1.0, std))
@@ -59,7 +60,7 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
 
 
 def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and standard deviation of each row; raise an error if one is not finite."""
+    """Return the mean and the standard deviation of each row. Raise an error if one of them is not finite."""
     mean, std = check_finite_moments(
         dist, "mean", "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs neither."
     )
@@ -69,7 +70,10 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 def outside_share(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
 ) -> float:
-    """Return the share of rows with PIT 0 or 1; raise an error if 90 % intervals cannot cover 90 %."""
+    """Return the share of rows with a PIT of 0 or 1.
+
+    Raise an error if 90 % intervals cannot contain 90 % of the targets.
+    """
     share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
     if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
         raise ValueError(
@@ -84,14 +88,20 @@ def outside_share(
 def scores_rounded_to_cover(
     score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Return the scores s, increased until the rounded [low - scale s, high + scale s] contains y."""
+    """Return the scores s.
+
+    They are increased until the rounded [low - scale s, high + scale s] contains y.
+    """
     # Without this increase, rounding may exclude all rows whose score is the quantile. The coverage would
     # then be too low if many rows have the same target, such as counts or prices. The increase is the
     # floating-point spacing at the largest term of a bound.
-    terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
-    grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
+    edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
+    grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
     for _ in range(_ROUNDINGS):
-        outside = (y < low - scale * score) | (y > high + scale * score)
+        reach = scale * score
+        outside = (y < low - reach) | (y > high + reach)
+        if not outside.any():
+            break
         score = score + np.where(outside, step, 0.0)
     return score

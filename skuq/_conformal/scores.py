@@ -33,10 +33,10 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
 _FEWEST_LEVELS = 12
-"""Smallest number of levels of predicted quantiles for the method "pit"."""
+"""The method "pit" needs predicted quantiles at this number of levels or more."""
 
 _OUTERMOST = 0.025
-"""Largest lowest level of predicted quantiles for the method "pit"."""
+"""For the method "pit", the lowest level of the predicted quantiles must be at most this value."""
 
 
 class Band(NamedTuple):
@@ -52,7 +52,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class ConformalScore(ABC):
-    """Nonconformity score of intervals; if symmetric, both bounds have one score."""
+    """Nonconformity score of intervals. If the score is symmetric, both bounds have the same score."""
 
     symmetric: bool
 
@@ -67,11 +67,10 @@ class ConformalScore(ABC):
         """Raise an error if the estimator has no prediction of the required kind."""
 
     def predict(self, estimator: Any, X: Any) -> Any:
-        """Return the prediction of n rows for `band`."""
         return self.read(predict_dist(estimator, X))
 
     def predict_with_point(self, estimator: Any, X: Any) -> tuple[Any, FloatArray]:
-        """Return the prediction for `band`, and the point predictions of the estimator."""
+        """Return the prediction of the estimator for `band`, and its point predictions."""
         points, dist = point_and_dist(estimator, X)
         return self.read(dist), points
 
@@ -84,27 +83,30 @@ class ConformalScore(ABC):
         """Return the band of each row at a nominal coverage."""
 
     def score(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above."""
+        """Return the scores of observed rows.
+
+        The shape is (1, n) for symmetric scores and (2, n) for scores below and above.
+        """
         distances = self._distances(prediction, y, coverage)
         if not self.symmetric:
             return distances
-        return scores_rounded_to_cover(
-            distances.max(axis=0, keepdims=True), *self.band(prediction, coverage), y
-        )
+        largest = np.maximum(distances[0], distances[1])
+        return scores_rounded_to_cover(largest, *self.band(prediction, coverage), y)[np.newaxis]
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of the values y whose scores are at most the quantiles."""
         low, high, scale = self.band(prediction, coverage)
         return -_shift(-low, scale, quantile[0]), _shift(high, scale, quantile[-1])
 
     def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        """Return the signed distances of y below and above the band, in units of the scale, shape (2, n)."""
         low, high, scale = self.band(prediction, coverage)
-        return np.stack([low - y, y - high]) / scale
+        return np.array([low - y, y - high]) / scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
-    """Return edge + scale * quantile, or infinity for an infinite quantile, even if the scale is 0."""
+    """Return edge + scale * quantile.
+
+    For an infinite quantile, the result is infinite even if the scale is 0.
+    """
     infinite = np.isinf(quantile)
     if not infinite.any():
         return edge + scale * quantile
@@ -112,7 +114,10 @@ def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatAr
 
 
 class AbsoluteScore(ConformalScore):
-    r"""Method "split": the residual :math:`|y - \hat\mu(x)|`; the band is the predicted point."""
+    r"""Method "split": the score is the residual :math:`|y - \hat\mu(x)|`.
+
+    The band is the predicted point.
+    """
 
     def check_estimator(self, estimator: Any) -> None:
         """Accept any regressor."""
@@ -128,17 +133,17 @@ class AbsoluteScore(ConformalScore):
         return dist.mean()
 
     def band(self, prediction: FloatArray, coverage: float) -> Band:
-        return Band(prediction, prediction, np.broadcast_to(1.0, prediction.shape))
+        return Band(prediction, prediction, np.ones(prediction.shape))
 
 
 class NormalizedScore(ConformalScore):
-    r"""Method "normalized": the residual in standard deviations, :math:`|y - \mu(x)| / \sigma(x)`."""
+    r"""Method "normalized": the score is :math:`|y - \mu(x)| / \sigma(x)`, in standard deviations."""
 
     def check_estimator(self, estimator: Any) -> None:
         _check_predicts_dist(estimator, "normalized", "UncertaintyRegressor")
 
     def read(self, dist: Distribution) -> Normal:
-        """Return the mean and standard deviation; raise an error if one is not finite."""
+        """Return the mean and the standard deviation. Raise an error if one of them is not finite."""
         mean, std = check_finite_moments(
             dist,
             "mean",
@@ -157,7 +162,7 @@ class NormalizedScore(ConformalScore):
 
 
 class CQRScore(ConformalScore):
-    """Method "cqr": the distance of y from the predicted interval, negative if y is inside."""
+    """Method "cqr": the score is the distance of y from the predicted interval. It is negative inside."""
 
     depends_on_coverage = True
 
@@ -186,7 +191,7 @@ class CQRScore(ConformalScore):
 
 
 class PITScore(ConformalScore):
-    """Method "pit": the distance of the level F(y) from 1/2, as a normal score.
+    """Method "pit": the score is the distance of the level F(y) from 1/2, as a normal score.
 
     On an atom, the level for the lower bound is F(y), and the level for the upper bound is F(y-).
     """
@@ -197,7 +202,7 @@ class PITScore(ConformalScore):
         _check_predicts_dist(estimator, "pit", "UncertaintyRegressor")
 
     def read(self, dist: Distribution) -> Distribution:
-        """Return the distributions; raise if the quantiles have too few levels."""
+        """Return the distributions. Raise an error if their quantiles have too few levels."""
         if not isinstance(dist, Quantiles):
             return dist
         levels = dist.levels
@@ -211,7 +216,7 @@ class PITScore(ConformalScore):
         return dist
 
     def band(self, prediction: Distribution, coverage: float) -> Band:
-        """Return the median; the interval is not proportional to a scale."""
+        """Return the median as a band. The interval is not proportional to a scale."""
         median = prediction.median()
         return Band(median, median, np.broadcast_to(1.0, median.shape))
 
@@ -247,4 +252,4 @@ SCORES: dict[str, type[ConformalScore]] = {
     "cqr": CQRScore,
     "pit": PITScore,
 }
-"""Score of each method."""
+"""Class of the score of each method."""

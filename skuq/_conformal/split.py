@@ -1,4 +1,4 @@
-"""Split conformal prediction: one model, which is calibrated on held-out rows."""
+"""Split conformal prediction. A model is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._conformal.adaptation import Adaptation
 from skuq._conformal.adaptive import AdaptiveCalibration
 from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
@@ -23,29 +24,31 @@ from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
 from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Coverages of the intervals from which the distribution of method "cqr" is formed."""
+"""The distribution of the method "cqr" is formed from intervals with these coverages."""
 
 
 _FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
-"""Coverages for distributions with a basis, which needs a path of solutions per row and coverage."""
+"""Coverages for distributions over a basis. Their number is small, because each row and coverage needs a path
+of solutions."""
 
 
 class SplitConformal:
-    """A fitted model and its calibration rows."""
+    """Fitted model and its calibration rows."""
 
     def __init__(
         self,
         model: FoldModel,
         score: ConformalScore,
         options: GroupsAndShift,
-        gamma: float,
+        adaptation: Adaptation,
         window: int | None,
     ) -> None:
         self.estimator = model.estimator
         self._model = model
         self._score = score
         self._options = options
-        self._gamma, self._window = gamma, window
+        self._adaptation, self._window = adaptation, window
+        # All rows, if the scores depend on the coverage and may be needed at a new coverage.
         self._parts: list[PredictedRows] = []
         self._calibrations: dict[float, AdaptiveCalibration] = {}
 
@@ -53,31 +56,32 @@ class SplitConformal:
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
         """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
-        self._parts.append(self._rows(X, prediction, y, weight))
-        try:
-            self._calibration()
-        except Exception:
-            self._parts.pop()
-            raise
+        part = self._rows(X, prediction, y, weight)
+        if not self._calibrations:
+            self._calibrations[DEFAULT_COVERAGE] = self._new_calibration(DEFAULT_COVERAGE)
+        self._calibrations[DEFAULT_COVERAGE].add(part)
+        if self._score.depends_on_coverage:
+            self._parts.append(part)
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Predict the rows with the current calibration set, and then add them to it."""
+        """Predict the rows with the current calibration set, and then add the rows to this set."""
         effective_rows(weight, len(y))
         self.add(X, self._predict(X), y, weight)
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
-        """Return the calibration for a coverage, updated with all observed rows."""
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
         if key not in self._calibrations:
-            self._calibrations[key] = AdaptiveCalibration(
-                self._score, key, self._options, self._gamma, self._window
-            )
-        self._calibrations[key].extend(self._parts)
-        return self._calibrations[key]
+            self._calibrations[key] = self._new_calibration(key)
+        calibration = self._calibrations[key]
+        for part in self._parts[calibration.n_parts :]:
+            calibration.add(part)
+        return calibration
+
+    def _new_calibration(self, coverage: float) -> AdaptiveCalibration:
+        return AdaptiveCalibration(self._score, coverage, self._options, self._adaptation, self._window)
 
     @property
     def n_calibration(self) -> float:
-        """Number of current calibration rows, or the sum of their weights."""
         return float(self._calibration().calibration_set.repetitions.sum())
 
     def _rows(
@@ -85,7 +89,7 @@ class SplitConformal:
     ) -> PredictedRows:
         # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
         # positive.
-        rows = self._options.weighted_rows(X, predicted=bool(self._parts))
+        rows = self._options.weighted_rows(X, predicted=bool(self._calibrations))
         return PredictedRows(
             rows.n,
             rows.test_weight,
@@ -110,7 +114,7 @@ class SplitConformal:
         for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):
             calibration = self._calibration(coverage)
             miscoverage = calibration.miscoverage(coverage)
-            quantile = calibration.calibration_set.quantile(rows, max(1 - miscoverage, 0.0))
+            quantile = calibration.quantile(rows, coverage)
             bounds[:] = self._bounds(rows, quantile, coverage, miscoverage)
             if mapped is not None:  # the interval of the distribution, if the rank exists
                 bounds[:] = np.where(np.isinf(quantile), bounds, mapped.interval(coverage).T)
@@ -119,7 +123,7 @@ class SplitConformal:
         return intervals.transpose(2, 1, 0)
 
     def _warn_of_unbounded(self, rows: PredictedRows, coverages: FloatArray, unbounded: BoolArray) -> None:
-        """Issue one `SmallSampleWarning` if the scores do not bound some rows."""
+        """Issue one `SmallSampleWarning` if the scores give no bound for some rows."""
         if self._options.basis is not None:
             warn_of_unbounded_rows(unbounded, "their bounds are infinite")
         elif unbounded.any():
@@ -137,7 +141,7 @@ class SplitConformal:
     def _bounds(
         self, rows: PredictedRows, quantile: FloatArray, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds from the band at ``coverage`` and the score quantile of ``miscoverage``."""
+        """Return the bounds from the band at ``coverage`` and the score quantile at ``miscoverage``."""
         # An adapted miscoverage may be outside [0, 1]. An empty interval becomes the point at its center.
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
@@ -145,7 +149,6 @@ class SplitConformal:
         return lower, upper
 
     def p_values(self, X: Any, y: FloatArray, coverage: float, rng: np.random.RandomState) -> FloatArray:
-        """Return the randomized ranks of the scores among the calibration rows and the earlier new rows."""
         rows = self._rows(X, self._predict(X), y)
         scores = self._score.score(rows.prediction, y, coverage).max(axis=0)
         past = self._calibration(coverage).calibration_set
@@ -157,18 +160,17 @@ class SplitConformal:
         return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
 
     def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the calibration weight and the test weight of the row with the smallest ratio of both."""
         calibration_weight = self._calibration().calibration_set.weight_for(rows)
         test_weight = np.broadcast_to(rows.test_weight, rows.n)
         row = int(np.argmin(calibration_weight / test_weight))
         return float(calibration_weight[row]), float(test_weight[row])
 
     def dist(self, X: Any) -> Distribution:
-        """Return the predictive distributions, without the adaptation of the level by `partial_fit`."""
+        """Return the predictive distributions. They do not use the levels that `partial_fit` adapts."""
         return self._dist_of(self._rows(X, self._predict(X)))
 
     def point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return the point predictions and the distributions from one prediction of the model."""
+        """Return the point predictions and the distributions. The model predicts only once."""
         prediction, points = self._score.predict_with_point(self.estimator, self._model.model_input(X))
         return points, self._dist_of(self._rows(X, prediction))
 
@@ -197,7 +199,7 @@ class SplitConformal:
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
     def _mapped(self, rows: PredictedRows) -> Distribution:
-        """Return the predicted distributions with conformal levels, one map per group."""
+        """Return the predicted distributions with conformal levels. There is one map of levels per group."""
         parts, of_part = [], []
         for new, ranks in self._calibration().calibration_set.ranks_for(rows):
             of_part.append(np.arange(rows.n)[new])
@@ -207,11 +209,11 @@ class SplitConformal:
 
     def _dist_over_basis(self, rows: PredictedRows) -> Distribution:
         """Return the distributions whose quantiles are the finite bounds of a few coverages."""
-        (calibrating,) = self._parts
         bounds = np.empty((_FEW_COVERAGES.size, 2, rows.n))
         for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
             calibration = self._calibration().calibration_set
             if self._score.depends_on_coverage:
+                (calibrating,) = self._parts
                 scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
                 calibration = calibration.with_scores(scores)
             of_coverage[:] = self._bounds(rows, calibration.quantile(rows, coverage), coverage, 1 - coverage)
@@ -231,13 +233,16 @@ class SplitConformal:
         return concat(parts)[np.argsort(np.concatenate(of_part))]
 
     def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
-        """Return the elements of `_COVERAGES` with finite bounds; raise an error for fewer than two."""
+        """Return the elements of `_COVERAGES` with finite bounds.
+
+        Raise an error if fewer than two are finite.
+        """
         target = score_level(_COVERAGES, self._score.symmetric) * (calibration_weight + test_weight)
         reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:
             raise ValueError(
                 "a predictive distribution needs more calibration rows, got a total weight of "
-                f"{calibration_weight:g} for a new row of weight {test_weight:g}, with which only the median "
-                "is finite. Fit on more rows."
+                f"{calibration_weight:g} for a new row of weight {test_weight:g}. With these weights, only "
+                "the median is finite. Fit on more rows."
             )
         return reachable

@@ -1,4 +1,4 @@
-"""Split conformal classification: one classifier, which is calibrated on held-out rows."""
+"""Split conformal classification. A classifier is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def fit_split_sets(
     allow_empty: bool,
     verbose: int,
 ) -> SplitSets:
-    """Fit a classifier to the training rows and calibrate it on the test rows."""
     model, calibrating, proba = fit_held_out(estimator, data, split, class_proba, verbose=verbose)
     classes = classes_of(model.estimator, proba)
     labels, counts = data.y[calibrating], data.repetitions[calibrating] > 0
@@ -63,7 +62,7 @@ def fit_split_sets(
 
 @dataclass(frozen=True, eq=False)
 class SplitSets:
-    """A fitted classifier and its calibration scores; with ``by_class``, each class is a group."""
+    """Fitted classifier and its calibration scores. With ``by_class``, each class is a group."""
 
     model: FoldModel
     classes: np.ndarray
@@ -76,11 +75,13 @@ class SplitSets:
 
     @property
     def n_calibration(self) -> float:
-        """Number of calibration rows, or the sum of their weights."""
         return float(self.calibration.repetitions.sum())
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
-        """Return the sets of each coverage, which contain the classes with scores up to the quantile."""
+        """Return the sets of each coverage.
+
+        They contain the classes whose scores are at most the quantile.
+        """
         proba = class_proba(self.model.estimator, self.model.model_input(X))
         scores = self.score.score(proba, uniform)
         groups = self._groups_of(X)
@@ -107,7 +108,7 @@ class SplitSets:
         return sets if self.allow_empty else fill_empty(sets, lambda: proba)
 
     def _groups_of(self, X: Any) -> list[WeightedRows]:
-        """Return the new rows, once per class if each class is a group."""
+        """Return the new rows. If each class is a group, the rows are repeated once per class."""
         rows = self.options.weighted_rows(X, predicted=True)
         if rows.labels is None and rows.functions is None and not rows.test_weight.ndim:
             rows = replace(rows, n=1)

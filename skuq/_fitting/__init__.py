@@ -1,1 +1,1 @@
-"""Parts of all meta-estimators: training data, cross-fitting, seeds, metadata, base class."""
+"""Parts that all meta-estimators share: training data, cross-fitting, seeds, metadata and the base class."""

@@ -44,7 +44,7 @@ class BaseJointRegressor(
 
     @abstractmethod
     def _splits_by_groups(self) -> bool:
-        """Return whether ``groups`` is passed to the splitter ``cv`` instead of the wrapped estimators."""
+        """Return whether ``groups`` is passed to the splitter ``cv`` and not to the wrapped estimators."""
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
@@ -52,14 +52,13 @@ class BaseJointRegressor(
 
     @abstractmethod
     def _predict_joint(self, X: Any) -> JointDistribution:
-        """Return the joint distribution of each row of checked X."""
+        """Return the joint distribution of each row. The features X are already checked."""
 
     @abstractmethod
     def _points(self, X: Any) -> FloatArray:
         """Return the point predictions, shape (n, d)."""
 
     def _n_tasks(self) -> int | None:
-        """Return the number of reported tasks, or None if it is unknown."""
         return None
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -115,7 +114,6 @@ class BaseJointRegressor(
         return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
 
     def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
-        """Return the arguments of ``fit`` of each wrapped estimator by name, and the groups for ``cv``."""
         names = self._children()
         if routing_enabled():
             routed = process_routing(self, caller, **metadata)
@@ -125,7 +123,6 @@ class BaseJointRegressor(
         return dict.fromkeys(names, params), groups
 
     def _labels(self) -> list[str]:
-        """Return the names of the targets for error messages."""
         names = None if self.target_names_ is None else tuple(self.target_names_)
         return column_labels(self.n_outputs_, names)
 
@@ -164,17 +161,14 @@ class BaseJointRegressor(
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other metadata to the wrapped ``fit``.
+        """Return the metadata routing.
 
-        Returns
-        -------
-        routing : MetadataRouter
-            See scikit-learn's user guide on metadata routing.
+        The splitter gets ``groups``, and the wrapped ``fit`` gets all other metadata.
         """
         return router_for(self, **self._children())
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all wrapped estimators have it, because they get X."""
+        """Return the tags. An input tag is set if all wrapped estimators have it, because they get X."""
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         try:

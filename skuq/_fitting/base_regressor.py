@@ -93,14 +93,13 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        """Fit the model; the docstring of the class describes the arguments."""
+        """Fit the model. The docstring of the class describes the arguments."""
 
     @abstractmethod
     def _predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row; X is already checked."""
+        """Return the predictive distribution of each row. The features X are already checked."""
 
     def _n_tasks(self) -> int | None:
-        """Return the number of reported tasks, or None if it is unknown."""
         return None
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
@@ -116,37 +115,37 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return dist
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
-        """Fit, and return tested rows and their distributions by models that are not trained on them.
+        """Fit, and return the tested rows and their distributions.
 
-        Unlike `_fit_transform`, a subclass may leave rows out or test a row several times, such as with
-        time-ordered folds.
+        The models are not trained on the tested rows. In contrast to `_fit_transform`, a subclass may leave
+        out rows or test a row several times, for example with time-ordered folds.
         """
         return np.arange(len(data)), self._fit_transform(data, progress)
 
     def _routes_weight(self) -> bool:
-        """Return whether the wrapped estimator gets the weights; False if rows are drawn with the weights."""
+        """Return whether the wrapped estimator gets the weights.
+
+        It is False if rows are drawn with the weights.
+        """
         return True
 
     def _is_calibrated(self) -> bool:
-        """Return whether the distribution needs no recalibration."""
         return True
 
     def _is_out_of_bag(self) -> bool:
-        """Return whether `fit_transform` uses out-of-bag predictions instead of refits."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:
-        """Return the point prediction of the wrapped model, or None without a wrapped model."""
         return None
 
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return point predictions and distributions; override this method if both share computations."""
+        """Return point predictions and distributions. Override this method if both share computations."""
         point = self._point(X)
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
 
     def _support(self) -> Support | None:
-        """Return the checked parameter ``support``; None without this parameter."""
+        """Return the checked parameter ``support``, or None if the regressor has no such parameter."""
         support = getattr(self, "support", None)
         return None if support is None else read_support(support)
 
@@ -159,7 +158,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return bounds if support is None else support.map_bounds(bounds)
 
     def _point_and_supported_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        """Return the point predictions and the distributions on the support."""
         point, dist = self._point_and_dist(X)
         support = self._support()
         if support is None:
@@ -230,7 +228,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _read_supported(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Return checked data whose targets are values of the support."""
         support = self._support()
         data = self._read(X, y, sample_weight, fit_params, caller)
         if support is not None:
@@ -241,7 +238,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _fit_tested(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> tuple[IntArray, Distribution]:
-        """Fit on all rows, and return the rows that folds test, and their out-of-sample distributions."""
+        """Fit on all rows.
+
+        Return the rows that the folds test, and the out-of-sample distributions of these rows.
+        """
         data = self._read_supported(X, y, sample_weight, fit_params, "fit_transform")
         progress = Progress(self, self._n_tasks())
         rows, dist = self._fit_and_test(data, progress)
@@ -391,7 +391,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return super().get_metadata_routing()
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit has ended; a fit that fails has set only the attributes of the columns."""
+        """Return whether a fit has ended. A failed fit has set only the attributes of the columns."""
         fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
         return bool(fitted - {"n_features_in_", "feature_names_in_"})
 
@@ -413,7 +413,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
 
 def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return the predicted quartiles; X may be an array even if `fit` received a DataFrame."""
+    """Return the predicted quartiles. X may be an array even if `fit` has received a DataFrame."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None and isinstance(X, np.ndarray):
         X = pd.DataFrame(X, columns=names)

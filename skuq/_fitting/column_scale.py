@@ -1,4 +1,4 @@
-"""Scale of each column, by which columns are divided so that squares do not overflow."""
+"""Scale of each column. Columns are divided by their scale, so that squares do not overflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from skuq._typing import FloatArray
 
 
 def column_scale(X: FloatArray, mean: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the root mean square of the centered columns, or inf for a constant column."""
     magnitude = np.abs(X[weight > 0]).max(axis=0)
     safe = np.where(magnitude > 0, magnitude, 1.0)
     scale = safe * np.sqrt(weight @ np.square((X - mean) / safe) / weight.sum())

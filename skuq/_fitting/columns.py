@@ -25,7 +25,7 @@ class ScaleFeatures:
 
     @classmethod
     def from_columns(cls, X: Any, *, pairwise: bool = False) -> Self:
-        """Return the features for training rows X; ``pairwise`` means that X is a precomputed kernel."""
+        """Return the features for training rows X. With ``pairwise``, X is a precomputed kernel."""
         if not pairwise and (numbers := as_numbers(X)) is not None:
             return cls((None,) * numbers.shape[1])
         table = None if pairwise else as_table(X)
@@ -34,7 +34,6 @@ class ScaleFeatures:
         )
 
     def __call__(self, X: Any, prediction: FloatArray) -> FloatArray:
-        """Return an array with the columns of X and the prediction, with NaN for missing values."""
         if not self.categories:
             return prediction[:, np.newaxis]
         numbers = as_numbers(X) if all(known is None for known in self.categories) else None
@@ -48,7 +47,6 @@ class ScaleFeatures:
 
 
 def as_numbers(X: Any) -> FloatArray | None:
-    """Return a table of numbers as an array with NaN for infinities, or None for any other X."""
     if isinstance(X, pd.DataFrame):
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in X.dtypes):
             return None
@@ -73,7 +71,6 @@ def as_table(X: Any) -> pd.DataFrame | None:
 
 
 def categories_of(column: pd.Series) -> pd.Index | None:
-    """Return the distinct values of a column in order of appearance, or None for a column of numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return None
     if _converted(column).notna().equals(column.notna()):
@@ -94,7 +91,6 @@ def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
 
 
 def _converted(column: pd.Series) -> pd.Series:
-    """Return the values of a column as numbers, with durations in seconds and NaN for all other values."""
     if pd.api.types.is_timedelta64_dtype(column.dtype):
         seconds: pd.Series = column.dt.total_seconds()
         return seconds

@@ -40,7 +40,10 @@ Split = tuple[IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Fitted clones, test rows, predictions and training rows of cross-fitting, with one entry per fold."""
+    """Fitted clones, test rows, predictions and training rows of cross-fitting.
+
+    Each has one entry per fold.
+    """
 
     estimators: tuple[Any, ...]
     test_rows: tuple[IntArray, ...]
@@ -48,14 +51,13 @@ class CrossFit:
     train_rows: tuple[IntArray, ...]
 
     def tested(self) -> tuple[IntArray, Any]:
-        """Return the test rows of all folds and their predictions, in the order of the folds."""
         return np.concatenate(self.test_rows), _concatenate(self.predictions)
 
     def is_partition(self, n: int) -> bool:
         return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
-        """Return one prediction per row; raise an error if a row is not tested exactly once."""
+        """Return one prediction per row. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
 
@@ -66,7 +68,10 @@ def is_partition(test_rows: Sequence[IntArray], n: int) -> bool:
 
 
 def row_order(rows: IntArray, n: int) -> IntArray:
-    """Return the position of each row among the tested rows; raise an error if one is missing or repeated."""
+    """Return the position of each row among the tested rows.
+
+    Raise an error if a row is missing or repeated.
+    """
     order = np.argsort(rows, kind="stable")
     if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
         distinct = len(np.unique(rows))
@@ -80,7 +85,7 @@ def row_order(rows: IntArray, n: int) -> IntArray:
 
 
 def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArray]:
-    """Return a mask of the tested rows for each fold; raise an error if there are too few folds."""
+    """Return a mask of the tested rows for each fold. Raise an error if there are too few folds."""
     if len(test_rows) < at_least:
         raise ValueError(f"`cv` must give at least {at_least} folds for `fit_transform`, got one.")
     fold = np.repeat(np.arange(len(test_rows)), [len(rows) for rows in test_rows])
@@ -88,18 +93,16 @@ def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArr
 
 
 def other_rows_masks(test_rows: Sequence[IntArray]) -> list[BoolArray]:
-    """Return a mask for each fold of the tested rows that are not test rows of this fold."""
     rows = np.concatenate(list(test_rows))
     return [~np.isin(rows, own) for own in test_rows]
 
 
 def has_random_folds(cv: Any) -> bool:
-    """Return whether ``cv`` is an int or None, which means random folds."""
     return cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
 
 
 def resolve_cv(cv: Any, random_state: Any = None, *, name: str = "cv") -> Any:
-    """Return the splitter for the parameter ``cv``; an int k means shuffled KFold(k), and None means 5."""
+    """Return the splitter for the parameter ``cv``. An int k means shuffled KFold(k), and None means 5."""
     if has_random_folds(cv):
         folds = check_integer(5 if cv is None else cv, name, minimum=2)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
@@ -164,7 +167,7 @@ def cross_fit(
 
 
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") -> list[Split]:
-    """Return the folds as index arrays; raise an error if a fold has no training row or no test row."""
+    """Return the folds as index arrays. Raise an error if a fold has no training row or no test row."""
     n = count_rows(X)
     if isinstance(splitter, KFold) and splitter.n_splits > n:
         fewer = "fewer folds with the parameter `cv`, such as `cv=2`"
@@ -238,7 +241,7 @@ def _fit_fold(
 
 
 def _select(estimator: Any, X: Any, rows: IntArray, train: IntArray) -> Any:
-    """Return rows of X; for a precomputed kernel, return the columns of the training rows."""
+    """Return rows of X. For a precomputed kernel, return the columns of the training rows."""
     return np.asarray(X)[np.ix_(rows, train)] if is_pairwise(estimator) else safe_indexing(X, rows)
 
 

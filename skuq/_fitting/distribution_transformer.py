@@ -1,4 +1,4 @@
-"""Methods of Pipeline steps that return a Distribution, which scikit-learn must not convert."""
+"""Methods of Pipeline steps that return a Distribution. They prevent a conversion by scikit-learn."""
 
 from __future__ import annotations
 

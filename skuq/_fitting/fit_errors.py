@@ -11,17 +11,17 @@ from skuq.prediction._child import name_of
 from skuq.prediction._failures import has_note
 
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
-"""Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
+"""Parts of messages about text in X, by NumPy, scikit-learn, CatBoost, XGBoost and LightGBM."""
 
 _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
-"""First words of the notes. An error that already has a note with these words gets no second note."""
+"""First words of the notes. If an error already has a note with these words, a second note is not added."""
 
 _MOST_NAMES = 5
-"""An error message contains the names of at most this many columns."""
+"""An error message contains the names of at most this number of columns."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
-    """Add a note to an error of ``fit`` if the target of this fit, or of an inner fit, is constant."""
+    """Add a note to an error of ``fit`` if its target, or the target of an inner fit, is constant."""
     if has_note(error, _ONE_VALUE):  # An inner fit has already added the note.
         return
     if is_constant(y):

@@ -17,13 +17,12 @@ _TORCH_WARNS = "Using a target size"
 
 
 def wraps_skorch(estimator: Any) -> bool:
-    """Return whether the estimator is or contains a skorch net, without an import of skorch."""
     classes = (cls for one in iter_wrapped(estimator) for cls in type(one).__mro__)
     return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
 
 
 def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit and return the estimator; if it does not support a constant y, return a constant model."""
+    """Fit and return the estimator. If it does not support a constant y, return a constant model."""
     try:
         with sequential_in_cluster_task():
             _fit(estimator, X, y, params)
@@ -38,12 +37,11 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
 
 
 def _is_about_constant(error: Exception) -> bool:
-    """Return whether CatBoost raised the error because of a constant target."""
     return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
 
 
 def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
-    """Fit the estimator; torch's warning about the shape of y becomes an error."""
+    """Fit the estimator. The warning of torch about the shape of y becomes an error."""
     if not wraps_skorch(estimator):
         estimator.fit(X, y, **params)
         return

@@ -14,7 +14,7 @@ from skuq._validation import as_array, as_labels, check_unmasked
 
 
 def check_labels(y: Any, owner: Any) -> np.ndarray:
-    """Return the class labels as an array of shape (n,), with scikit-learn's warnings and errors."""
+    """Return the class labels as an array of shape (n,), with the warnings and errors of scikit-learn."""
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     check_unmasked(y, "y")

@@ -17,7 +17,6 @@ from skuq.prediction._child import child_of
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Return the keyword for sample weights in the estimator's ``fit``, or None if there is none."""
     if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     if isinstance(estimator, Pipeline):
@@ -30,13 +29,11 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def splitter_of(estimator: Any) -> Any:
-    """Return the splitter in an estimator's parameter ``cv``, for its metadata requests."""
     cv = getattr(estimator, "cv", None)
     return cv if hasattr(cv, "split") else KFold()
 
 
 def router_for(owner: Any, **children: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator, which sends ``groups`` to the splitter."""
     own = BaseEstimator.get_metadata_routing(owner)
     if own.fit.requests.get("sample_weight", True) is None:
         own.fit.requests.pop("sample_weight")
@@ -101,7 +98,6 @@ def _split_plain(
 
 
 def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
-    """Return the weights as keyword arguments of the estimator's ``fit``."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
@@ -113,7 +109,6 @@ def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArra
 
 
 def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
-    """Return the weights as keyword arguments of ``fit`` of a second model, the parameter ``name``."""
     if weight is None:
         return {}
     keyword = weight_keyword(estimator)

@@ -12,7 +12,6 @@ from skuq.prediction._resolve import predict_dist, predicts_columns
 
 
 def point_predict(estimator: Any, X: Any) -> FloatArray:
-    """Return an estimator's point predictions as finite floats, one per row."""
     if predicts_columns(estimator):
         mean: FloatArray = predict_dist(estimator, X).mean()
         return mean
@@ -22,7 +21,6 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
-    """Return an estimator's point predictions and distributions; compute both in one pass if possible."""
     own = getattr(estimator, "_point_and_supported_dist", None)
     if own is not None:
         estimator._check_new(X)
@@ -34,6 +32,6 @@ def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
 
 
 def predict_member(member: Any, X: Any, place: str) -> FloatArray:
-    """Return the point prediction of one member; ``place`` is the name of the member in errors."""
+    """Return the point prediction of one member. Errors contain the name ``place`` of the member."""
     with note_fold(place):
         return point_predict(member, X)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Progress:
-    """Tasks of one ``fit``, which are reported to the callbacks of the estimator."""
+    """Tasks of one ``fit``. They are reported to the callbacks of the estimator."""
 
     def __init__(self, estimator: Any, n_tasks: int | None) -> None:
         self._estimator = estimator
@@ -19,7 +19,6 @@ class Progress:
         self._has_callbacks = bool(getattr(self._context, "_callbacks", ()))
 
     def reporter(self, name: str) -> Callable[..., None] | None:
-        """Return a function that reports one finished task, or None without callbacks."""
         return (lambda *_: self.done(name)) if self._has_callbacks else None
 
     def done(self, name: str) -> None:
@@ -29,7 +28,7 @@ class Progress:
 
     @contextmanager
     def task(self, name: str, child: Any = None) -> Iterator[None]:
-        """Report the start and the end of a task; the tasks of an estimator ``child`` are its subtasks."""
+        """Report the start and the end of a task. The tasks of an estimator ``child`` are its subtasks."""
         if self._context is None:
             yield
             return

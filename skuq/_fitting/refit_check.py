@@ -21,29 +21,31 @@ from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._resolve import predict_dist
 
 _MAX_ROWS = 1000
-"""Largest number of rows in the comparison, which costs one prediction per model."""
+"""The comparison uses at most this number of rows, because it needs one prediction per model."""
 
 _MAX_MODELS = 10
-"""Largest number of folds in the comparison."""
+"""The comparison uses at most this number of folds."""
 
 _MAX_RATIO = 3.0
-"""Largest accepted ratio of two distances: from refit to fold models, and between fold models.
+"""Largest accepted ratio of two distances between models.
 
-The ratio is 0.7 for linear models and about 1 for models that vary at random. For twelve regressors of
-scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold splits. With time-ordered splits,
-whose first models have few rows, the ratio was above 3 in one of 108 cases. For boosting that stopped after
-10 instead of 100 rounds, the ratio was at least 10.
+The first distance is between the model of all rows and the models of the folds. It is divided by the distance
+between the models of the folds. The ratio is 0.7 for linear models and about 1 for models that vary at
+random. For twelve regressors of scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold
+splits. With time-ordered splits, whose first models have few rows, the ratio was above 3 in one of 108 cases.
+For boosting that stopped after 10 instead of 100 rounds, the ratio was at least 10.
 """
 
 
 _MIN_ROWS = 8
-"""Smallest number of rows for a comparison of two models."""
+"""Two models are compared on this number of rows or more."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
-"""Smallest distance that causes a warning, as a share of the root mean squared residual."""
+"""Only a distance of at least this share of the root mean squared residual causes a warning."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Smallest distance that causes a warning, as a share of the std of y; it matters without noise."""
+"""Only a distance of at least this share of the std of y causes a warning. This limit matters if there is no
+noise."""
 
 
 class Mismatch(NamedTuple):
@@ -58,9 +60,10 @@ class Mismatch(NamedTuple):
 def find_mismatch(
     refit: Any, folds: CrossFit, X: Any, y: FloatArray, predict: Callable[[Any, Any], FloatArray]
 ) -> Mismatch | None:
-    """Return both distances if the model of all rows is too far from the models of the folds, else None.
+    """Return both distances if the model of all rows is too far from the models of the folds.
 
-    Each model of a fold is compared on its own training rows, because the refit is also trained on them.
+    Otherwise, return None. Each model of a fold is compared on its own training rows, because the refit is
+    also trained on them.
     """
     n = count_rows(X)
     if len(folds.estimators) < 2 or is_pairwise(refit):

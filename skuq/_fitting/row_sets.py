@@ -22,7 +22,7 @@ def rows_outside(rows: IntArray, n: int) -> IntArray:
 
 
 def columns_of_rows(X: Any, rows: IntArray | None) -> Any:
-    """Return X; for a precomputed kernel, return the columns of the training rows."""
+    """Return X. For a precomputed kernel, return the columns of the training rows."""
     return X if rows is None else np.asarray(X)[:, rows]
 
 
@@ -50,7 +50,6 @@ def check_calibration_size(size: Any) -> float | int:
 
 
 def n_held_out(size: float | int, n: int) -> int:
-    """Return the number of held-out rows, from 1 to n - 1."""
     if isinstance(size, float):
         return min(max(int(np.ceil(size * n)), 1), n - 1)
     if size >= n:

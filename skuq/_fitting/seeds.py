@@ -1,4 +1,4 @@
-"""Integer seeds of wrapped estimators, which are drawn before parallel tasks start."""
+"""Integer seeds of wrapped estimators. They are drawn before parallel tasks start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seed_everything(estimator: Any, seed: int) -> Any:
 
 
 def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
-    """Return a clone; if the owner has a ``random_state``, the clone gets the seed."""
+    """Return a clone. If the owner has a ``random_state``, the clone gets the seed."""
     cloned = clone(estimator)
     unset = [name for name, value in _random_states(cloned).items() if value is None]
     if random_state is not None and unset:

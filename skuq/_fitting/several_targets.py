@@ -13,14 +13,14 @@ from skuq._validation import as_array, as_float_array, check_unmasked
 
 
 class Targets(NamedTuple):
-    """Values of shape (n, d) with NaN for missing values, and the names of the columns of a DataFrame."""
+    """Values of shape (n, d), with NaN for missing values, and the column names of a DataFrame."""
 
     values: FloatArray
     names: tuple[str, ...] | None
 
     @property
     def labels(self) -> list[str]:
-        """Names of the columns for error messages."""
+        """Return the names of the columns for error messages."""
         return column_labels(self.values.shape[1], self.names)
 
 
@@ -51,7 +51,7 @@ def check_targets(y: Any, owner: Any) -> Targets:
 
 
 def _column_names(y: Any) -> tuple[str, ...] | None:
-    """Return the names of a DataFrame's columns, or None; raise for duplicates."""
+    """Return the column names of a DataFrame, or None. Raise an error for duplicates."""
     if not hasattr(y, "columns"):
         return None
     names = tuple(str(column) for column in y.columns)
@@ -75,7 +75,6 @@ def _as_columns(y: Any, names: tuple[str, ...] | None) -> FloatArray:
 
 
 def _as_numbers(y: Any, table: pd.DataFrame | None, j: int, name: str) -> FloatArray:
-    """Return a column of a DataFrame as floats, with NaN for missing values."""
     column = y[y.columns[j]] if table is None else table.iloc[:, j]
     if table is not None and pd.api.types.is_numeric_dtype(column.dtype):
         column = column.to_numpy(dtype=np.float64, na_value=np.nan)

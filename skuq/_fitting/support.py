@@ -1,4 +1,4 @@
-"""Supports of targets: the parameter ``support`` of regressors and of `SupportMap`."""
+"""Supports of targets, for the parameter ``support`` of regressors and for `SupportMap`."""
 
 from __future__ import annotations
 
@@ -15,32 +15,38 @@ from skuq.distributions import Distribution
 from skuq.exceptions import SupportWarning
 
 _MOST_BELOW = 0.01
-"""Largest mean probability of negative counts without a warning."""
+"""There is no warning if the mean probability of negative counts is at most this value."""
 
 _MOST_ROWS = 200
-"""Largest number of training rows that are predicted for the warning."""
+"""At most this number of training rows is predicted for the warning."""
 
 
 class Support(NamedTuple):
-    """Possible values of a target: the numbers or the integers from ``lower`` to ``upper``."""
+    """Possible values of a target. They are the numbers or the integers from ``lower`` to ``upper``."""
 
     lower: float
     upper: float
     integer: bool
 
     def clip(self, points: FloatArray) -> FloatArray:
-        """Return point predictions inside the bounds; means of counts need not be integers."""
+        """Return the point predictions, limited to the bounds. The mean of a count need not be an integer."""
         return np.clip(points, self.lower, self.upper)
 
     def map_bounds(self, bounds: FloatArray) -> FloatArray:
-        """Return the bounds of intervals as values of the support; each covered y remains covered."""
+        """Return the bounds of intervals as values of the support.
+
+        Each y that is in its interval stays in it.
+        """
         return self.clip(to_integers(bounds) if self.integer else bounds)
 
     def apply(self, dist: Distribution) -> Distribution:
         return dist.clip(self.lower, self.upper, self.integer)
 
     def check(self, y: FloatArray, support: Any) -> None:
-        """Raise if a target is not a value of the support; ``support`` is the parameter."""
+        """Raise an error if a target is not a value of the support.
+
+        The parameter of the user is ``support``.
+        """
         outside = (y < self.lower) | (y > self.upper)
         if self.integer:
             outside |= np.round(y) != y
@@ -89,7 +95,7 @@ def rows_for_warning(n: int) -> IntArray:
 
 
 def warn_of_negative_counts(dist: Distribution) -> None:
-    """Warn if the forecasts of counts have a mean probability above 1 % below 0."""
+    """Warn if forecasts of counts have a mean probability of more than 1 % below 0."""
     below = float(np.mean(dist.cdf(np.nextafter(0.0, -1.0))))
     if below > _MOST_BELOW:
         warn_user(

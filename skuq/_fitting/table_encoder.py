@@ -18,15 +18,15 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""Largest number of codes per column, the limit of histogram boosting; rare categories share a code."""
+"""A column has at most this number of codes, which is the limit of histogram boosting. Rare categories share
+a code."""
 MAX_INDICATORS = 30
-"""Largest number of indicator columns per column of strings; rare categories share a column."""
+"""A column of strings has at most this number of indicator columns. Rare categories share a column."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
 
 def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
-    """Return the fitted encoder of X, or None if the base models accept X unchanged."""
     table = None if encoding is None else as_table(X)
     if table is None:
         return None
@@ -67,7 +67,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the encoded columns: numbers and dates first, then strings."""
+        """Return the encoded columns. Numbers and dates are first, and strings follow."""
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         table = _table(X)
@@ -103,7 +103,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.column_stack([_texts(column).where(column.notna(), missing) for column in columns])
 
     def _numbers(self, table: pd.DataFrame) -> FloatArray:
-        """Return the columns of numbers and dates."""
         if set(self.kinds_) <= {"number", "empty"} and (numbers := as_numbers(table)) is not None:
             return numbers[:, [kind == "number" for kind in self.kinds_]]
         parts: list[FloatArray] = [np.empty((len(table), 0))]
@@ -134,13 +133,11 @@ def _texts(column: pd.Series) -> pd.Series:
 
 
 def _text(value: Any) -> str:
-    """Return the same string for an integer and a float of the same value."""
     is_integral = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value) if is_integral else value)
 
 
 def _kinds(table: pd.DataFrame) -> list[str]:
-    """Return the type of each column."""
     if (numbers := as_numbers(table)) is not None:
         return ["number" if has_value else "empty" for has_value in (~np.isnan(numbers)).sum(axis=0)]
     return [_kind(table.iloc[:, j]) for j in range(table.shape[1])]
@@ -167,7 +164,6 @@ def _kind(column: pd.Series) -> str:
 
 
 def _dates(column: pd.Series) -> pd.Series:
-    """Return the dates of a column in UTC, with NaT for values that are not ISO 8601 dates."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         column = _texts(column)
     dates: pd.Series = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)

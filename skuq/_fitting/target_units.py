@@ -2,7 +2,7 @@
 
 Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees do not split
 nodes with an impurity below 2e-16. Because of these thresholds, the fitted model depends on the units of y.
-Without them, dividing y by a power of two would divide the predictions by the same number.
+Without these thresholds, dividing y by a power of two would divide the predictions by the same number.
 
 Networks of scikit-learn take steps of a fixed size. They do not converge if the target is many orders of
 magnitude smaller or larger than their initial predictions.
@@ -39,23 +39,23 @@ _ROWS_WITHOUT_STOPPING = 10_000
 """With more rows than this, HistGradientBoostingRegressor stops early by default."""
 
 _EXPONENTS_OF_TREES = (-10, 64)
-"""The threshold of the impurity has no effect if the std of y is 2 to a power in this range."""
+"""If the std of y is 2 to a power in this range, the threshold of the impurity has no effect."""
 
 _EXPONENTS_OF_NETWORKS = (-10, 10)
-"""Networks are fitted to y without rescaling if the unit of y is 2 to a power in this range."""
+"""If the unit of y is 2 to a power in this range, networks are fitted to y without rescaling."""
 
 _SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
 """Packages that store targets in 32 bits."""
 
 _EXPONENTS_OF_SINGLES = (-40, 40)
-"""Squares of y are finite in 32 bits if the std of y is 2 to a power in this range."""
+"""If the std of y is 2 to a power in this range, squares of y are finite in 32 bits."""
 
 _LARGEST_OFFSET = 100.0
-"""32 bits are precise enough if the mean of y is at most this many standard deviations from 0."""
+"""If the mean of y is at most this number of standard deviations from 0, 32 bits are precise enough."""
 
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:
-    """Return the estimator, inside of a TransformedTargetRegressor if it requires a target of size near 1.
+    """Return the estimator, inside of a TransformedTargetRegressor if its target must have a size near 1.
 
     The innermost estimator of Pipelines and searches determines this. ``y`` is the target of all rows, so
     that all folds have the same unit.
@@ -92,7 +92,10 @@ def _is_single_precision(estimator: Any) -> bool:
 
 
 def _exponent_of(y: FloatArray, *, offset: bool) -> int:
-    """Return the binary exponent of the std of y; with ``offset``, of the largest absolute value."""
+    """Return the binary exponent of the std of y.
+
+    With ``offset``, use the largest absolute value in place of the std.
+    """
     if y.max() == y.min():
         return 0
     unit = unit_of(y) if offset else power_of_two(standard_deviation(y))

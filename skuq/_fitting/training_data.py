@@ -72,15 +72,13 @@ class TrainingData:
 
     @property
     def repetitions(self) -> FloatArray:
-        """Number of repetitions of each row, shape (n,)."""
+        """Return the number of repetitions of each row, shape (n,)."""
         return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
 
     def repetitions_of(self, rows: IntArray) -> FloatArray:
-        """Return the repetitions of tested rows, divided by the number of tests of each row."""
         return self.repetitions[rows] / np.bincount(rows)[rows]
 
     def independent_rows(self, rows: IntArray) -> float:
-        """Return the number of independent rows, or the number of groups if it is smaller."""
         rows = np.unique(rows)
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         n = repeated_rows(weight, len(rows))
@@ -94,11 +92,10 @@ class TrainingData:
 
     @property
     def target(self) -> Any:
-        """Target for the wrapped estimator's ``fit``."""
+        """Return the target for ``fit`` of the wrapped estimator."""
         return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
-        """Return another target, such as absolute residuals, in the shape and type of the model's target."""
         if self.y_original is None or not wraps_skorch(model):
             return target
         kind = np.result_type(self.y_original.dtype, np.float32)
@@ -120,7 +117,10 @@ class TrainingData:
 
 
 def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
-    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors."""
+    """Return the target as a finite float array of shape (n,).
+
+    Warnings and errors are the same as in scikit-learn.
+    """
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):

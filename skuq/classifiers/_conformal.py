@@ -42,7 +42,7 @@ from skuq._validation import (
 from skuq._versioned import versioned
 
 BY_CLASS = "class"
-"""Value of ``group_by`` with which each class has its own guarantee."""
+"""With this value of ``group_by``, each class has its own guarantee."""
 
 
 @versioned
@@ -311,7 +311,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> TrainingData:
-        """Check the arguments of `fit`; divide the metadata between the splitter and the classifier."""
+        """Check the arguments of `fit`. Divide the metadata between the splitter and the classifier."""
         _check_wrapped(self.estimator)
         check_X(X)
         labels = check_labels(y, self)
@@ -333,7 +333,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         return (replace(options, group_by=None) if by_class else options), by_class
 
     def _splits(self, data: TrainingData, seed: int) -> list[Split] | None:
-        """Return training and test rows of one or several folds, or None for a frozen classifier."""
+        """Return the training and test rows of one or several folds, or None for a frozen classifier."""
 
         def draw(n_held_out: int) -> Split:
             # the guarantee for a class does not include rows whose class is unknown
@@ -436,7 +436,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _check_group_by(group_by: Any, X: Any) -> None:
-    """Raise if X has a column "class", because ``group_by="class"`` would then be ambiguous."""
+    """Raise an error if X has a column "class", because ``group_by="class"`` would then be ambiguous."""
     if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
         raise ValueError(
             "`group_by` 'class' is ambiguous, because it means the classes in y, and X has a column of this "
@@ -446,7 +446,7 @@ def _check_group_by(group_by: Any, X: Any) -> None:
 
 
 def _check_wrapped(estimator: Any) -> None:
-    """Raise unless the estimator is an instance that may be a classifier."""
+    """Raise an error unless the estimator is an instance that may be a classifier."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     name = type(estimator).__name__

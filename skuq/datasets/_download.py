@@ -27,7 +27,6 @@ FAILURES = (OSError, HTTPException, ValueError, LookupError, EOFError, zlib.erro
 
 
 def download(data: DataSet, n_retries: int, delay: float) -> pd.DataFrame:
-    """Return the table from the first source that has it."""
     reasons = []
     for place, read in _sources(data, n_retries, delay):
         try:
@@ -54,7 +53,6 @@ def _sources(data: DataSet, n_retries: int, delay: float) -> Iterator[tuple[str,
 
 
 def _from_openml(data_id: int, n_retries: int, delay: float) -> pd.DataFrame:
-    """Return the features and the target of a data set on OpenML."""
     found = fetch_openml(
         data_id=data_id,
         cache=False,
@@ -69,7 +67,7 @@ def _from_openml(data_id: int, n_retries: int, delay: float) -> pd.DataFrame:
 
 
 def _from_gal(folder: str, get: Callable[[str], BytesIO]) -> pd.DataFrame:
-    """Return the columns in the index files of Gal's repository; the target is the last column."""
+    """Return the columns in the index files of Gal's repository. The target is the last column."""
     table = read_csv(get(f"{folder}/data.txt"), sep=r"\s+", header=None)
     order = [np.loadtxt(get(f"{folder}/index_{part}.txt"), ndmin=1) for part in ("features", "target")]
     chosen: pd.DataFrame = table[np.concatenate(order).astype(int)]
@@ -77,7 +75,7 @@ def _from_gal(folder: str, get: Callable[[str], BytesIO]) -> pd.DataFrame:
 
 
 def _get(address: str, n_retries: int, delay: float) -> BytesIO:
-    """Return the content of a file; retry if the transfer is interrupted."""
+    """Return the content of a file. If the transfer is interrupted, it is repeated."""
     for attempts_left in range(n_retries, -1, -1):
         try:
             with urlopen(address, timeout=TIMEOUT) as answer:

@@ -211,7 +211,7 @@ def _bundled(data: DataSet) -> pd.DataFrame:
 def _get_table(
     data: DataSet, data_home: Any, download_if_missing: bool, n_retries: int, delay: float
 ) -> pd.DataFrame:
-    """Return the table from the mirror, the package, the cache or the network."""
+    """Return the table from the first of these places that has it: mirror, package, cache and network."""
     check_option(download_if_missing, "download_if_missing", (True, False))
     n_retries, delay = check_integer(n_retries, "n_retries", minimum=0), check_number(delay, "delay")
     if delay < 0:
@@ -252,7 +252,6 @@ def _get_table(
 
 
 def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
-    """Return the training and test rows, drawn in the same way as by the authors."""
     rng, n_train = np.random.RandomState(1), round(0.9 * data.n_rows)
     orders = [rng.choice(data.n_rows, data.n_rows, replace=False) for _ in range(data.n_splits)]
     return [(order[:n_train], order[n_train:]) for order in orders]

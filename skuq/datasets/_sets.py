@@ -55,7 +55,7 @@ def _all_sets() -> dict[str, dict[str, Any]]:
 
 
 def find_set(family: str, name: Any) -> DataSet:
-    """Return a data set by name; an error contains the most similar name."""
+    """Return a data set by name. If the name is unknown, the error contains the most similar name."""
     known = _all_sets()[family]
     if not isinstance(name, str) or name not in known:
         names = ", ".join(sorted(known))

@@ -1,4 +1,4 @@
-"""Tables of values: reading, checks and storage."""
+"""Reading, checks and storage of the tables of values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ _NUMBERS = {"": "nan", "NA": "nan", "?": "nan", "True": "1", "False": "0"}
 
 
 def read_csv(source: Any, **options: Any) -> pd.DataFrame:
-    """Return a table in which all values are strings."""
     table: pd.DataFrame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
     return table
 
@@ -28,7 +27,7 @@ def read_table(path: Path, data: DataSet) -> pd.DataFrame:
 
 
 def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
-    """Return the table with numeric columns; raise ValueError if it is not the table of the papers."""
+    """Return the table with numeric columns. Raise a ValueError if it is not the table of the papers."""
     columns = list(data.units)
     if set(columns) <= set(texts.columns):
         table = texts[columns].copy()
@@ -61,7 +60,10 @@ def store_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def _checksum(table: pd.DataFrame) -> str:
-    """Return the SHA-256 of names and values; single precision, because printed values lose digits."""
+    """Return the SHA-256 of names and values.
+
+    Values have single precision, because printed values lose digits.
+    """
     found = hashlib.sha256()
     for name, values in table.items():
         found.update(f"{name}\0".encode())

@@ -1,4 +1,4 @@
-"""Plots of predictive distributions and prediction sets, which need matplotlib (the extra ``plot``)."""
+"""Plots of predictive distributions and prediction sets. The plots need matplotlib (the extra ``plot``)."""
 
 from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay

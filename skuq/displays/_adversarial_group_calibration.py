@@ -1,4 +1,4 @@
-"""Adversarial group calibration: calibration error of the worst random group, by group size."""
+"""Adversarial group calibration, which is the calibration error of the worst random group by group size."""
 
 from __future__ import annotations
 
@@ -229,7 +229,6 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
 
 
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:
-    """Return the curve of a perfectly calibrated model, the mean over simulations."""
     # The error depends only on the PIT, so the result for normal targets is valid for all distributions.
     rng = np.random.default_rng(0)
     forecast = np.zeros(n), np.ones(n)

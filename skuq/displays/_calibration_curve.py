@@ -1,4 +1,4 @@
-"""The calibration curve: observed share of targets against the nominal level."""
+"""The calibration curve, which shows the observed share of targets against the nominal level."""
 
 from __future__ import annotations
 
@@ -297,7 +297,6 @@ class CalibrationCurveDisplay(CurveMixin, Display):
 def sampling_band(
     levels: FloatArray, n_rows: float, band: Band, probability: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and upper ends of the sampling band of a calibrated model with n rows."""
     # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
     # the diagonal has the Kolmogorov-Smirnov distribution.
     rows = max(int(n_rows), 1)

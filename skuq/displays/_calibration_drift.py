@@ -1,4 +1,4 @@
-"""Calibration over time, with marks for periods in which the model is no longer calibrated."""
+"""Calibration over time. Marks show the periods in which the model is no longer calibrated."""
 
 from __future__ import annotations
 
@@ -169,7 +169,6 @@ class CalibrationDriftDisplay(AxesMixin):
             self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return the lower and upper ends of the intervals, or None if the quantity has no intervals."""
         if self.quantity == "coverage":
             return self.table["low"].to_numpy(), self.table["high"].to_numpy()
         if self.quantity == "crps":
@@ -247,14 +246,13 @@ def _in_order_of_values(index: pd.Index[Any]) -> bool:
 
 
 def _places(index: pd.Index[Any]) -> np.ndarray:
-    """Return the horizontal position of each period."""
     if not _in_order_of_values(index):
         return np.arange(len(index))
     return np.asarray(index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index)
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Draw the labels of the periods, at most `_MOST_LABELS` of them."""
+    """Draw the labels of the periods. At most `_MOST_LABELS` labels are drawn."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

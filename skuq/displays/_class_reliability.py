@@ -1,4 +1,4 @@
-"""The reliability diagram of class probabilities: observed frequency against predicted probability."""
+"""Reliability diagram of class probabilities, which plots observed frequencies against predicted ones."""
 
 from __future__ import annotations
 
@@ -242,7 +242,6 @@ class ClassReliabilityDisplay(CurveMixin, Display):
 
 
 def frequency_interval(table: pd.DataFrame, coverage: float) -> list[FloatArray]:
-    """Return the lower and upper ends of the Jeffreys intervals of the frequencies of the bins."""
     hits = table["n"] * table["observed"]
     ends = (1 - coverage) / 2, (1 + coverage) / 2
     return [np.asarray(beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5)) for p in ends]

@@ -50,7 +50,7 @@ class Fold:
     labels: ArrayLike | None = None
 
     def count_rows(self) -> float:
-        """Return the number of repetitions of all rows; raise an error if weights are not repetitions."""
+        """Return the number of repetitions of all rows. Raise an error if weights are not repetitions."""
         n = len(np.asarray(self.y_true))
         return effective_rows(check_sample_weight(self.sample_weight, n), n)
 
@@ -215,7 +215,7 @@ class Display(AxesMixin, ABC):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        """Draw the rows of all folds as one data set; displays of curves override this method."""
+        """Draw the rows of all folds as one data set. Displays of curves override this method."""
         if len(folds) == 1:
             (fold,) = folds
             return cls.from_predictions(fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **kwargs)
@@ -233,7 +233,7 @@ class Display(AxesMixin, ABC):
 
 
 class CurveMixin(AxesMixin):
-    """Curves of a display, one per fold; a subclass inherits from this class before `Display`."""
+    """Curves of a display, one per fold. A subclass inherits from this class before `Display`."""
 
     _takes_class_name = True
     line_: Line2D | list[Line2D]
@@ -293,7 +293,7 @@ class CurveMixin(AxesMixin):
 
 
 class HistogramMixin(AxesMixin):
-    """Histogram of a display; all histograms on the same axes have the same bin width."""
+    """Histogram of a display. All histograms on the same axes have the same bin width."""
 
     def _bin_width(self, bin_width: float | None, auto: float) -> float:
         if bin_width is not None:
@@ -324,7 +324,6 @@ def check_cv_results(cv_results: Any) -> None:
 
 
 def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntArray]]:
-    """Return the model and the test rows of each fold of a cross-validation."""
     tests = [np.asarray(rows) for rows in cv_results["indices"]["test"]]
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
@@ -336,7 +335,7 @@ def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntAr
 
 
 def label_of(name: str | None, note: str) -> str | None:
-    """Return the legend entry "name (note)"; the name or the note may be missing."""
+    """Return the legend entry "name (note)". The name or the note may be missing."""
     return f"{name} ({note})" if name and note else name or note or None
 
 
@@ -345,14 +344,12 @@ def as_list(values: Any) -> list[Any]:
 
 
 def one_or_list(values: list[Any]) -> Any:
-    """Return the only value of a list of length 1, and any other list unchanged."""
     return values[0] if len(values) == 1 else values
 
 
 def tables_of_folds(
     table: Callable[..., pd.DataFrame], folds: Sequence[Fold], names: Sequence[str], options: dict[str, Any]
 ) -> Any:
-    """Return a table per fold, or the table of a single fold."""
     given = {name: options.pop(name) for name in names if name in options}
     tables = []
     for fold in folds:

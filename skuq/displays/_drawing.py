@@ -1,4 +1,4 @@
-"""Shared functions of the displays: import of matplotlib, styles, colors and choice of rows."""
+"""Functions that several displays use: import of matplotlib, styles, colors and choice of rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Style = Mapping[str, Any] | None
 
 
 def check_matplotlib(caller: str) -> None:
-    """Raise an ImportError with the command to install if matplotlib is missing."""
+    """Raise an ImportError with the command for an installation if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401 - only its presence is checked
     except ImportError as error:
@@ -56,7 +56,7 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
 
 
 def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str) -> dict[str, Any]:
-    """Return the default keywords, replaced by the keywords of the user, which may be aliases."""
+    """Return the default keywords. Keywords of the user replace them and may be aliases."""
     if style is not None and not isinstance(style, Mapping):
         raise TypeError(f"`{name}` must be a dictionary of matplotlib keywords or None, got {style!r}.")
     from matplotlib.cbook import normalize_kwargs
@@ -79,7 +79,6 @@ def has_label(ax: Axes, label: str) -> bool:
 
 
 def next_color(ax: Axes) -> str:
-    """Return the color of the next curve on the axes."""
     earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
     return CURVES[earlier % len(CURVES)]
 
@@ -94,7 +93,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw an infinite line through a point; the limits of the axes do not change."""
+    """Draw an infinite line through a point. The limits of the axes do not change."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)
@@ -103,7 +102,7 @@ def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style:
 
 
 def draw_legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend in which the reference lines are last."""
+    """Draw a legend. The reference lines are its last entries."""
     handles, labels = ax.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: handles[i].get_gid() == REFERENCE)
     if order:
@@ -129,7 +128,6 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
 
 
 def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    """Return the keywords of a scatter plot that shows ``shown`` of n rows."""
     many = shown > 300
     default = {
         "color": INK,
@@ -146,7 +144,6 @@ def with_unit(text: str, unit: str | None) -> str:
 
 
 def choose_rows(n: int, max_rows: int | None) -> IntArray:
-    """Return at most `max_rows` of n row numbers, evenly spaced, including the first and the last."""
     if max_rows is not None:
         check_integer(max_rows, "max_rows", minimum=2)
     if max_rows is None or n <= max_rows:
@@ -164,7 +161,6 @@ def rows_that_count(sample_weight: FloatArray | None, n: int) -> IntArray:
 
 
 def check_column(values: ArrayLike, name: str, n: int) -> FloatArray:
-    """Return a float array of n rows without NaN."""
     array = check_rows(as_float_array(values, name), name, n)
     if np.isnan(array).any():
         raise ValueError(f"`{name}` must not contain NaN, got one at row {int(np.argmax(np.isnan(array)))}.")

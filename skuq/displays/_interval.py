@@ -1,4 +1,4 @@
-"""Prediction intervals of single rows and the observed values."""
+"""Plot of the prediction intervals of single rows, with the observed values."""
 
 from __future__ import annotations
 
@@ -254,7 +254,10 @@ class IntervalDisplay(Display):
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds (n, 2) and point predictions (n,), which are midpoints if bounds are given."""
+    """Return bounds (n, 2) and point predictions (n,).
+
+    If bounds are given, the point predictions are midpoints.
+    """
     try:
         dist = as_distribution(y_pred)
     except TypeError:
@@ -266,7 +269,6 @@ def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray
 
 
 def finite_bounds(bounds: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the bounds, with infinite bounds moved just outside the finite values."""
     if np.isfinite(bounds).all():
         return bounds
     finite = np.concatenate([bounds[np.isfinite(bounds)], others])

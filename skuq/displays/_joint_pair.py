@@ -1,4 +1,4 @@
-"""PIT values of two targets, observed and predicted by the joint distribution."""
+"""PIT values of two targets. Observed values are compared with values from the joint distribution."""
 
 from __future__ import annotations
 

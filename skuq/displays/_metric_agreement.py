@@ -1,4 +1,4 @@
-"""Heat map of the agreement of metrics."""
+"""Heat map that shows how much metrics agree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 DARK = 0.6
-"""From this absolute tau on, a cell is dark, and its number is white."""
+"""If the absolute tau is at least this value, the cell is dark and its number is white."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -234,7 +234,6 @@ class MetricAgreementDisplay(AxesMixin):
 
 
 def clustered_order(tau: pd.DataFrame) -> IntArray:
-    """Return the order of the metrics from average linkage of 1 - tau."""
     distance = 1 - tau.to_numpy()
     pairs = squareform((distance + distance.T) / 2, checks=False)
     order = leaves_list(linkage(pairs, method="average", optimal_ordering=True))
@@ -243,7 +242,6 @@ def clustered_order(tau: pd.DataFrame) -> IntArray:
 
 
 def figure_size(labels: list[str]) -> tuple[float, float]:
-    """Return width and height in inches for cells, labels and the color scale."""
     n = max(len(labels), 4)
     margin = 0.08 * max(map(len, labels))
     return 1.5 + 0.45 * n + margin, 0.8 + 0.42 * n + 0.7 * margin

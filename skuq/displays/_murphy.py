@@ -1,4 +1,4 @@
-"""The Murphy diagram: mean elementary score against the threshold."""
+"""The Murphy diagram, which shows the mean elementary score against the threshold."""
 
 from __future__ import annotations
 
@@ -246,7 +246,6 @@ class MurphyDisplay(CurveMixin, Display):
 
 
 def _reference_of(fold: Fold, reference: Any) -> Any:
-    """Return the reference for the rows of the fold."""
     if reference is None or fold.rows is None:
         return reference
     dist = as_distribution(reference, "reference")

@@ -1,4 +1,4 @@
-"""The PIT histogram, with the band of a calibrated forecast."""
+"""Histogram of the PIT values, with the band of a calibrated forecast."""
 
 from __future__ import annotations
 
@@ -325,7 +325,6 @@ class PITHistogramDisplay(HistogramMixin, Display):
 def _as_uniform(
     y_true: ArrayLike, y_pred: Any, rng: np.random.RandomState
 ) -> tuple[FloatArray, ScipyDistribution]:
-    """Return the randomized PIT values, and standard uniform forecasts of them."""
     dist = as_distribution(y_pred)
     y, n = check_target(y_true, n=len(dist)), len(dist)
     pit = dist.cdf(y) - np.exp(dist.logpmf(y)) * rng.uniform(size=n)
@@ -333,12 +332,10 @@ def _as_uniform(
 
 
 def _shares(observed: FloatArray) -> FloatArray:
-    """Return the share of rows in each bin from the shares below the inner edges."""
     return np.diff(np.concatenate([[0.0], observed, [1.0]]))
 
 
 def histogram_band(n_bins: int, n_rows: float, band: Band, probability: float) -> tuple[float, float]:
-    """Return the lower and upper end of the band of a calibrated forecast with n rows."""
     rows = max(int(n_rows), 1)
     tail = (1 - probability) / 2
     if band == "simultaneous":
@@ -348,13 +345,12 @@ def histogram_band(n_bins: int, n_rows: float, band: Band, probability: float) -
 
 
 def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
-    """Return the range of counts of one bin, with a probability of at most `tail` on each side."""
     return float(binom.ppf(tail, rows, 1 / n_bins)), float(binom.isf(tail, rows, 1 / n_bins))
 
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail probability per bin for which the band contains all bins with the given probability."""
+    """Return the tail probability per bin. The band then contains all bins with the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))
@@ -372,7 +368,6 @@ def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
 
 
 def probability_of_all_bins(n_bins: int, rows: int, lower: float, upper: float) -> float:
-    """Return the probability that each of k equally likely bins contains `lower` to `upper` of the rows."""
     # Multinomial counts have the distribution of independent Poisson numbers given their sum. The
     # distribution of a sum of truncated Poisson numbers is computed by a Fourier transform (Levin 1981).
     counts = np.arange(lower, upper + 1)

@@ -1,4 +1,4 @@
-"""Coverage of intervals at each row, or for each training set of a simulation."""
+"""Plot of the coverage of intervals at each row, or for each training set of a simulation."""
 
 from __future__ import annotations
 
@@ -189,7 +189,6 @@ class PointwiseCoverageDisplay(HistogramMixin):
         self.ax_.set_ylabel(_NAMES[self.kind, self.over])
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return bin edges halfway between multiples of the bin width."""
         auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)
         if self.step is not None:
             auto = max(1, round(auto / self.step)) * self.step
@@ -198,7 +197,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         return np.asarray(width * (np.arange(first, last + 2) - 0.5))
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
-        """Draw the nominal coverage and the band, unless the axes already have them."""
+        """Draw the nominal coverage and the band, unless the axes already have both."""
         self.ref_line_, self.band_ = None, None
         vertical = self.x is None
         default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}
@@ -322,7 +321,6 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
 
 
 def _band(covered: Any, level: float) -> tuple[float, float]:
-    """Return the band that contains 95 % of the rows if all rows have nominal coverage."""
     # The coverage of confidence intervals is a binomial proportion. The mean coverage of prediction intervals
     # is approximately normal, with the variance that is observed over simulations.
     n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2

@@ -1,4 +1,4 @@
-"""Observed values over the prediction or over a feature, with prediction bands."""
+"""Plot of observed values against the prediction or a feature, with prediction bands."""
 
 from __future__ import annotations
 
@@ -332,7 +332,6 @@ class PredictionBandDisplay(Display):
 
 
 def over_feature(X: Any, feature: int | str | None) -> dict[str, Any]:
-    """Return the keyword arguments for a plot with a column of X on the horizontal axis."""
     if feature is None:
         return {}
     name = feature if isinstance(feature, str) else f"Feature {feature}"
@@ -344,7 +343,7 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
 
 
 def neighbors(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
-    """Split sorted rows into groups of about equal size; rows at the same place are in one group."""
+    """Split sorted rows into groups of about equal size. Rows at the same place are in one group."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2
     starts = [0]

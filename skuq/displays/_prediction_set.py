@@ -1,4 +1,4 @@
-"""Coverage or size of prediction sets against the nominal coverage."""
+"""Plot of the coverage or the size of prediction sets against the nominal coverage."""
 
 from __future__ import annotations
 
@@ -209,7 +209,6 @@ class PredictionSetDisplay(CurveMixin, Display):
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        """Return the probabilities, or the sets of an estimator with its own prediction sets."""
         options["coverages"] = coverages = _nominal(options.get("coverages"))
         proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
         return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
@@ -218,7 +217,7 @@ class PredictionSetDisplay(CurveMixin, Display):
 def set_table(
     y_true: ArrayLike, y_pred: Any, *, coverages: ArrayLike | None = None, **options: Any
 ) -> pd.DataFrame:
-    """Return the nominal, observed and predicted coverage and the mean size of the sets."""
+    """Return the nominal, observed and predicted coverage, and the mean size of the sets."""
     nominal = _nominal(coverages)
     forecast = np.asarray(y_pred)
     is_sets = forecast.dtype == np.bool_

@@ -1,4 +1,4 @@
-"""The reliability diagram of a quantile: quantile of the targets against the forecast quantile."""
+"""The reliability diagram of a quantile, with the quantile of the targets against the forecast quantile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relative economic value against the ratio of cost to loss."""
+"""Plot of the relative economic value against the ratio of the cost to the loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = "Knowledge of the frequency only"
 _LEAST = -0.25
-"""Lowest value of the axis, because forecasts with negative values are not useful."""
+"""Lowest value of the axis. Forecasts with negative values are not useful, so lower values are not shown."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""The reliability diagram of a regression: observed error against predicted standard deviation."""
+"""Reliability diagram of a regression, which plots observed errors against predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -250,7 +250,6 @@ class ReliabilityDisplay(CurveMixin, Display):
 
 
 def rmse_interval(rmse: FloatArray, n: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return the central confidence interval of the root mean squared error of n normal errors."""
     tail = (1 - coverage) / 2
     lower, upper = (rmse * np.sqrt(n / chi2.ppf(p, n)) for p in (1 - tail, tail))
     return lower, upper

@@ -1,4 +1,4 @@
-"""Rootogram: observed and predicted frequencies of counts, as square roots."""
+"""Rootogram, which shows the square roots of the observed and predicted frequencies of counts."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ Kind = Literal["hanging", "standing", "suspended"]
 KINDS = ("hanging", "standing", "suspended")
 
 _MOST_BARS = 60
-"""Largest number of counts that have a bar of their own by default; the last bar has all larger counts."""
+"""By default, at most this number of counts have their own bar. The last bar contains all larger counts."""
 
 _BAND = 1.0
-"""Distance of the warning limits from the expected square root; the root of a count has a std of 1/2."""
+"""Distance between the expected square root and the warning limits. The std of the square root of a count is
+1/2."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -252,7 +253,6 @@ class RootogramDisplay(Display):
 
 
 def expected_counts(dist: Distribution, counts: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the expected number of rows with each count, the last one including all larger counts."""
     reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
     below = weight @ dist._cdf(np.full(len(dist), counts[0] - 0.5))
     return np.diff(np.concatenate([[below], reached, [weight.sum()]]))

@@ -1,4 +1,4 @@
-"""Miscalibration against discrimination of several models."""
+"""Plot of miscalibration against discrimination for several models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NO_SKILL = "Best constant forecast"
 CALIBRATED = "Miscalibration below its limit"
 MOST_LINES = 8
-"""Largest number of lines of equal score."""
+"""At most this number of lines of equal score is drawn."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -175,7 +175,6 @@ class ScoreDecompositionDisplay(AxesMixin):
         self.ax_.set_ylim(max(float(y.min()) - margin, 0.0), float(y.max()) + margin)
 
     def _scores_of_lines(self, uncertainty: float) -> FloatArray:
-        """Return round scores of the lines that cross the axes."""
         from matplotlib.ticker import MaxNLocator
 
         (left, right), (bottom, top) = self.ax_.get_xlim(), self.ax_.get_ylim()
@@ -296,7 +295,7 @@ class ScoreDecompositionDisplay(AxesMixin):
 
 
 def is_calibrated(parts: ScoreDecomposition) -> bool:
-    """Return whether the miscalibration is at most its limit; False if there is no limit."""
+    """Return whether the miscalibration is at most its limit. It is False if there is no limit."""
     return parts.miscalibration <= parts.miscalibration_limit
 
 
@@ -324,7 +323,7 @@ def _check_decompositions(decompositions: Any) -> None:
     for label, each in decompositions.items():
         if not np.isclose(each.uncertainty, first, rtol=1e-6, atol=0.0):
             raise ValueError(
-                "`decompositions` must have the same rows, score, levels and thresholds, so that their "
-                f"uncertainty is equal, got {each.uncertainty:g} for {label!r} and {first:g} for the first "
-                "model."
+                "`decompositions` must have the same rows, score, levels and thresholds. Their uncertainty "
+                f"must therefore be equal, got {each.uncertainty:g} for {label!r} and {first:g} for the "
+                "first model."
             )

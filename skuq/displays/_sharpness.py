@@ -1,4 +1,4 @@
-"""Sharpness: histogram and mean of the predicted standard deviations."""
+"""Plot of sharpness, with a histogram and the mean of the predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -138,7 +138,6 @@ class SharpnessDisplay(HistogramMixin, Display):
         return self
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return bin edges at multiples of the bin width, so that all models have the same bins."""
         width = self._bin_width(bin_width, round_number(self.value / 12))
         width = max(width, np.ptp(self.std) / _MAX_BINS)
         first, last = np.floor(self.std.min() / width), np.floor(self.std.max() / width) + 1
@@ -200,7 +199,10 @@ class SharpnessDisplay(HistogramMixin, Display):
 
 
 def round_number(value: float) -> float:
-    """Return the largest round number (1, 2 or 5 times a power of ten) up to ``value``, or 1 for 0."""
+    """Return the largest round number up to ``value``, or 1 for 0.
+
+    Round numbers are 1, 2 and 5 times powers of ten.
+    """
     if value <= 0:
         return 1.0
     power = 10.0 ** np.floor(np.log10(value))

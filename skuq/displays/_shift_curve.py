@@ -1,4 +1,4 @@
-"""Scores of models on test rows under increasing shift."""
+"""Plot of the scores of models on test rows under increasing shift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve: width and miss rate of the bands at every scale."""
+"""Plot of the uncertainty characteristics curve, the width and miss rate of the bands at every scale."""
 
 from __future__ import annotations
 
@@ -289,7 +289,10 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         *,
         below: bool = False,
     ) -> None:
-        """Write the scale or bias above or below each point if there is a single curve."""
+        """Write the scale or bias above or below each point.
+
+        Nothing is written if there are several curves.
+        """
         if len(curves) > 1:
             return
         symbol = "k" if curves[0].vary == "scale" else "b"
@@ -413,7 +416,6 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
 
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:
-    """Return the curve of the bands and the curve of constant bands around the same point predictions."""
     around_median: dict[str, Any] = {} if bands == "std" else {"point": as_distribution(fold.y_pred).median()}
     curve, reference = (
         uncertainty_characteristics_curve(
@@ -425,7 +427,6 @@ def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any])
 
 
 def path(curve: Curve, x_axis: str, y_axis: str) -> tuple[FloatArray, FloatArray]:
-    """Return the drawn corners of the curve, at most `_MAX_CORNERS`, with the miss rate in percent."""
     rows = choose_rows(len(curve), _MAX_CORNERS)
     ordinate = getattr(curve, y_axis)[rows]
     return getattr(curve, x_axis)[rows], percent_of(y_axis) * ordinate
@@ -438,5 +439,4 @@ def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
 
 
 def percent_of(axis: str) -> float:
-    """Return the factor of the drawn values: 100 for the miss rate in percent, otherwise 1."""
     return 100.0 if axis == "miss_rate" else 1.0

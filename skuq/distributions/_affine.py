@@ -1,4 +1,4 @@
-"""Shifted and rescaled distributions, in closed form if the family has one."""
+"""Shifted and rescaled distributions. The result has a closed form if the family has one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _read(values: ArrayLike, name: str, n: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(Distribution):
-    """``shift + factor * Y`` for a family without a closed form; see `affine`."""
+    """Distribution of ``shift + factor * Y`` for a family without a closed form (see `affine`)."""
 
     base: Distribution
     shift: FloatArray
@@ -98,7 +98,6 @@ class Affine(Distribution):
         return (y - self.shift) / self.factor
 
     def _closed_side(self, y: FloatArray) -> FloatArray:
-        """Return the values of the base slightly above y, so that the event Y <= y includes an atom at y."""
         x = self._back(y)
         if self.base.has_density:
             return x

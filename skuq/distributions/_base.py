@@ -1,4 +1,4 @@
-"""Abstract base class of predictive distributions, with one row per sample."""
+"""Abstract base class of predictive distributions. A distribution has one row per sample."""
 
 from __future__ import annotations
 
@@ -75,27 +75,27 @@ class Distribution(RowContainer["Distribution"]):
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y), with y of shape (n,)."""
+        """Return P(Y <= y). The values y have the shape (n,)."""
 
     @abstractmethod
     def _ppf(self, p: FloatArray) -> FloatArray:
-        """Return the smallest y with cdf(y) >= p, with p a 0-d array or of shape (n,)."""
+        """Return the smallest y with cdf(y) >= p. The level p is a 0-d array or has the shape (n,)."""
 
     def _sf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y); override this method if a formula is more precise."""
+        """Return P(Y > y). Override this method if another formula is more precise."""
         return 1.0 - self._cdf(y)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        """Return the quantile at level 1 - q; override this method if a formula is more precise."""
+        """Return the quantile at level 1 - q. Override this method if another formula is more precise."""
         return self._ppf(np.minimum(1.0 - q, 1.0 - 2.0**-53))
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        """Return Phi^{-1}(F(y)); override this method if levels may underflow."""
+        """Return Phi^{-1}(F(y)). Override this method if levels may underflow."""
         lower, upper = self._cdf(y), self._sf(y)
         return np.where(lower < upper, ndtri(lower), -ndtri(upper))
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        """Return the quantile at level Phi(score), with score a 0-d array or of shape (n,)."""
+        """Return the quantile at level Phi(score). The score is a 0-d array or has the shape (n,)."""
         tail = smaller_tail(score)
         if (score > 0).all():
             return self._isf(tail)
@@ -107,35 +107,39 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        """Return log P(Y = y), minus infinity where y is no atom; called only without a density."""
+        """Return log P(Y = y), which is minus infinity if y is not an atom.
+
+        Only families without a density need it.
+        """
         return log_masses(self, y)
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._weighted_crps(y, UNIFORM)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        """Return the CRPS with a weight per level, a polynomial of the level."""
         finite = self._finite_part()
         if finite is not self:
             return finite._weighted_crps(y, weight)
         return value_crps(self, y, weight) if self._integrates_values else level_crps(self, y, weight)
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return the integrals of F^2 below y and of (1 - F)^2 above y in closed form, or None."""
+        """Return the integral of F^2 below y and the integral of (1 - F)^2 above y.
+
+        Return None without a closed form.
+        """
         return None
 
     def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
         return self._supported(self, lower, upper, integer)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        """Return E|Y - y|; override this method if a closed form exists."""
+        """Return E|Y - y|. Override this method if a closed form exists."""
         finite = self._finite_part()
         if finite is not self:
             return finite._mean_distance(y)
         return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
 
     def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
-        """Return a quadrature rule for functions of Y that are smooth except at the breaks."""
         return OutcomeRule(self, breaks)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -158,46 +162,54 @@ class Distribution(RowContainer["Distribution"]):
         return inverse_samples(self, m, rng)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z, or None."""
+        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z.
+
+        Otherwise, return None.
+        """
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the weights and components of this mixture; a weight is a number or has shape (n,)."""
+        """Return the weights and the components of this mixture.
+
+        A weight is a number or has the shape (n,).
+        """
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
-        """Return the levels between which the quantile functions of all rows are smooth."""
         return np.empty(0)
 
     def _finite_part(self) -> Distribution:
-        """Return the distribution without the infinite quantiles of conformal distributions."""
         return self
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
-        """Return the most extreme given level whose quantile needs more calibration rows, or None."""
         return None
 
     @property
     def _light_tails(self) -> bool:
-        """True if all tails are exponential or lighter."""
+        """Return whether all tails are exponential or lighter."""
         return False
 
     @property
     def _integrates_values(self) -> bool:
-        """True if integrals are computed over values of y, because quantiles require a search."""
+        """Return whether integrals are computed over values of y.
+
+        Quantiles of such families require a search.
+        """
         return False
 
     def _landmarks(self) -> FloatArray:
-        """Return points of each row between which the cdf is smooth, shape (n, k)."""
+        """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""
         return quantile_landmarks(self, self._level_breaks())
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
-        """Return the distribution of shift + factor Y, or None if the family has no closed form."""
         return None
 
     @classmethod
     def _merge(cls, parts: Sequence[Any]) -> Distribution | None:
-        """Stack the rows of the parts into one distribution of this family, or return None if impossible."""
+        """Stack the rows of the parts into one distribution of this family.
+
+        Return None if this is impossible.
+        """
         return None
 
     # --------------------------------------------------------------------------- moments

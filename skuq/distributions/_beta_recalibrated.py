@@ -1,4 +1,4 @@
-"""Distributions whose levels are recalibrated by a beta map per row."""
+"""Distributions whose levels are recalibrated. Each row has its own beta map."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0
-"""Largest absolute log odds of a level that does not underflow."""
+"""A level does not underflow if its absolute log odds are at most this value."""
 
 _SAMPLED = 2**14
-"""Number of draws per block."""
+"""Draws are computed in blocks of this size."""
 
 _HEAVY = 2.5
-"""Largest ratio of the quantiles at 1e-12 and 1e-6 of a light tail. The ratio of an exponential tail is 2."""
+"""A tail counts as light if the ratio of its quantiles at 1e-12 and 1e-6 is at most this value. For an
+exponential tail, the ratio is 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,7 +195,10 @@ class BetaRecalibrated(Distribution):
 
     @cached_property
     def _integrates_values(self) -> bool:
-        """True if the base has exponential or lighter tails, so that levels below 1e-13 are negligible."""
+        """Return whether the base has exponential or lighter tails.
+
+        Levels below 1e-13 are then negligible.
+        """
         middle = self.base._ppf(np.asarray(0.5))
         near, far = (
             np.concatenate([middle - self.base._ppf(tail), self.base._isf(tail) - middle])

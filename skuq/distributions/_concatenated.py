@@ -52,7 +52,6 @@ def concat(parts: Any) -> Any:
 
 
 def stack_rows(parts: Sequence[Distribution]) -> Distribution:
-    """Return the rows of several distributions, in one family if they can be merged."""
     parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]
@@ -113,7 +112,6 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """Row numbers of this distribution for each part, in ascending order."""
         owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
@@ -129,7 +127,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Call the method with each part and its rows of the arrays, and return the results of all rows."""
+        """Call the method with each part and the rows of this part. Return the results of all rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))

@@ -149,12 +149,14 @@ class ConformalPredictive(Distribution):
 
     @cached_property
     def _total(self) -> FloatArray:
-        """Total weight of the scores and of the new observation, of shape () or (n,)."""
         return self._ranks.total + self.test_weight
 
     @cached_property
     def _finite(self) -> SharedEmpirical:
-        """Empirical distribution of the scores; if symmetric, also of their negatives."""
+        """Return the empirical distribution of the scores.
+
+        If the scores are symmetric, their negatives are also included.
+        """
         scores, weights = self.scores, self.weights
         if self.symmetric:
             scores = np.concatenate([-scores, scores])
@@ -229,7 +231,7 @@ class ConformalPredictive(Distribution):
         return np.where(side > 0.5, high, np.where(side < 0.5, low, ranks.median))
 
     def _value(self, score: FloatArray) -> FloatArray:
-        """Return loc + scale * score; infinite scores give infinite values even if the scale is 0."""
+        """Return loc + scale * score. Infinite scores give infinite values even if the scale is 0."""
         infinite = np.isinf(score)
         if not infinite.any():
             return self.loc + self.scale * score

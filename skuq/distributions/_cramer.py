@@ -1,4 +1,4 @@
-r"""Cramér distances of distributions, row by row: the integral of the squared difference of two cdfs.
+r"""Cramér distance of two distributions in each row, which is the integral of the squared difference of cdfs.
 
 For independent X and Y with copies X' and Y', the distance is
 
@@ -30,19 +30,19 @@ from skuq.distributions._student_t import StudentT
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Number of rows per block, so that their values fit into the cache."""
+"""Number of rows per block, so that the values of a block fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Cost of the integral over all members, relative to the cost of a pair, divided by the number of members."""
+"""The integral over m members costs as much as this number times m pairs of members."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Steps of the integral, and the largest distance of nodes in units of a member's scale."""
+"""Steps of the integral, and largest distance between nodes in units of the scale of a member."""
 
 _CONVERGED = 1e-6
-"""Largest error estimate of the integral, in units of the scale."""
+"""The integral is accepted if its error estimate is at most this value, in units of the scale."""
 
 _MOST_SHAPES = 16
-"""Rows are grouped by degrees of freedom if there are at most this many different values."""
+"""Rows are grouped by degrees of freedom if there are at most this number of different values."""
 
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
@@ -58,7 +58,10 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
 
 
 def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
-    """Return the mean CRPS of the members minus the CRPS of their mixture, shape (n,), or None if unknown."""
+    """Return the mean CRPS of the members minus the CRPS of their mixture, shape (n,).
+
+    Return None if it is unknown.
+    """
     n = len(leaves[0][1])
     used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
     rows_alike = _row_parts([dist for _, dist in used])
@@ -80,7 +83,6 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
 
 
 def _spread_alike(members: _Weighted) -> FloatArray | None:
-    """Return the spread of members whose rows all have one family and one shape."""
     if not all(leaf.has_distance for _, leaf in members):
         return None
     smooth = [(weight, leaf) for weight, leaf in members if _is_smooth(leaf)]
@@ -102,7 +104,6 @@ def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
 
 
 def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
-    """Return the weighted sum of the distances of pairs, which include pairs with the other members."""
     total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight
@@ -111,7 +112,10 @@ def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
 
 
 def _spread_of_many(members: _Weighted) -> FloatArray:
-    """Return the spread of many smooth members by one integral, or by pairs if the error is too large."""
+    """Return the spread of many smooth members.
+
+    One integral gives the result, or pairs of members if its error is too large.
+    """
     located = [leaf.located for _, leaf in members if leaf.located is not None]
     weights = np.stack([weight for weight, _ in members], axis=1)
     loc, scale = (np.stack([getattr(part, name) for part in located], axis=1) for name in ("loc", "scale"))
@@ -144,7 +148,6 @@ def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
 
 
 def _row_owner(dist: Distribution) -> IntArray | None:
-    """Return the number of the part that contains each row, or None if there is only one part."""
     if isinstance(dist, Concatenated):
         owner = np.empty(len(dist), dtype=np.intp)
         for index, rows in enumerate(dist._part_rows):
@@ -157,7 +160,7 @@ def _row_owner(dist: Distribution) -> IntArray | None:
 
 
 def _distances_alike(parts: Sequence[Distribution]) -> FloatArray:
-    """Return the distances of parts whose rows all have one family and one shape."""
+    """Return the distances between parts. All rows of all parts have the same family and the same shape."""
     n, m = len(parts[0]), len(parts)
     leaves = [[(weight, Leaf(leaf)) for weight, leaf in part._leaves()] for part in parts]
     within = [_mean_distance(part, part) for part in leaves]
@@ -182,7 +185,6 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 def _mean_distance(first: _Weighted, second: _Weighted) -> FloatArray | None:
-    """Return the mean distance of the members of two mixtures, or None without a closed form."""
     total = np.zeros(len(first[0][1].dist))
     for weight, leaf in first:
         for other_weight, other in second:

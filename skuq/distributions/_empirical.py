@@ -69,7 +69,6 @@ class Empirical(Distribution):
 
     @classmethod
     def _from_owned(cls, members: FloatArray, weights: FloatArray | None) -> Empirical:
-        """Return the distribution of new arrays, whose members are sorted in place without a copy."""
         if weights is not None:
             return cls(members, weights)
         members.sort(axis=1)
@@ -95,7 +94,7 @@ class Empirical(Distribution):
         return np.broadcast_to(1.0 / m, (n, m)) if self.weights is None else self.weights
 
     def _cumulative(self) -> FloatArray:
-        """Return the cumulative weights, shape (n, m); the last column is exactly 1."""
+        """Return the cumulative weights, shape (n, m). The last column is exactly 1."""
         n, m = self.members.shape
         if self.weights is None:
             return np.broadcast_to(np.arange(1, m + 1) / m, (n, m))

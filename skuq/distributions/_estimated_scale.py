@@ -16,27 +16,30 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.levels import smaller_tail
 
 PRIOR_ROWS = 20.0
-"""Weight of the Student t distribution, as a number of residuals."""
+"""Weight of the Student t distribution. It counts as much as this number of residuals."""
 
 _PARAMETERS = 3
-"""Number of fitted parameters: the intercept, the slope, and the dependence on the number of rows."""
+"""Number of fitted parameters, which are the intercept, the slope, and the dependence on the number of
+rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
-"""Candidates for the degrees of freedom, from a heavy tail with a finite variance to a nearly normal tail."""
+"""Candidates for the degrees of freedom. The tails range from heavy tails with a finite variance to nearly
+normal tails."""
 
 _MAX_STD_BIAS = 0.02
-"""Largest accepted relative bias of the standard deviation of a sample.
+"""The relative bias of the standard deviation of a sample is accepted up to this value.
 
 The bias is about n^(2/df - 1) for n draws from a Student t distribution with df degrees of freedom. With a
-larger limit, 90 % intervals from a StdScalingRecalibrator that is fitted to 300 rows would cover 87 %.
+larger limit, 90 % intervals from a StdScalingRecalibrator that is fitted to 300 rows would contain 87 % of
+the targets.
 """
 
 _TAIL_SCORES = np.arange(-6.0, 7.0)
-"""Normal scores of knots that are added beyond the residuals."""
+"""Knots are added at these normal scores if the scores are outside the range of the residuals."""
 
 
 def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """Return df and scale of the maximum-likelihood Student t distribution centered at 0."""
+    """Return the degrees of freedom and the scale of the most likely Student t distribution with center 0."""
     squared = np.square(z)
     share = np.full(len(z), 1 / len(z)) if weight is None else weight / weight.sum()
     n = len(z) if weight is None else float(weight.sum())
@@ -57,22 +60,18 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
 
 
 def predictive_df(n: float) -> float:
-    """Return the degrees of freedom for n residuals, at least 3, so that the variance is finite."""
     return max(n - _PARAMETERS, 3.0)
 
 
 def prior_share(n: float) -> float:
-    """Return the weight of the Student t distribution in the average for n residuals."""
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 
 def predictive_scores(scores: FloatArray, n: float) -> FloatArray:
-    """Return the quantiles of a new standardized error at the levels of the normal scores."""
     return np.asarray(np.copysign(stdtrit(predictive_df(n), smaller_tail(scores)), scores))
 
 
 def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:
-    """Return the average of the level map of n residuals and the predictive Student t distribution."""
     own, share = level_map.pieces, prior_share(n)
     lowest, highest = own.values[0] - 0.5, own.values[-1] + 0.5
     beyond = _TAIL_SCORES[(_TAIL_SCORES - lowest) * (_TAIL_SCORES - highest) > 0]

@@ -1,4 +1,4 @@
-"""Distributions of one value of positive probability and of all other values."""
+"""Mixtures of a single value with positive probability and a distribution of all other values."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ class Hurdle(Distribution):
         return np.where((q + slack >= above) & (q <= above + self.p), self.at, inner)
 
     def _inner_level(self, level: FloatArray, beyond: Any) -> FloatArray:
-        """Return the level of ``dist``; ``beyond`` are the rows whose level includes the atom."""
+        """Return the level of ``dist``.
+
+        The mask ``beyond`` contains the rows whose level includes the atom.
+        """
         rest = np.where(self.p < 1, 1 - self.p, 1.0)
         return np.asarray(np.clip((level - self.p * beyond) / rest, 0.0, 1.0))
 

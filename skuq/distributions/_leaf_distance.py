@@ -1,4 +1,4 @@
-"""Cramér distance of two distributions that are not mixtures, row by row."""
+"""Cramér distance of two distributions that are not mixtures, for each row."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
 _FAR = 1e25
-"""A distribution is treated as a point mass if another distribution is wider by this factor."""
+"""A distribution is treated as a point mass if the other distribution is wider by this factor."""
 
 _BLOCK = 2**14
-"""Block size for CRPS values, so that a block fits into the cache."""
+"""CRPS values are computed in blocks of this size, so that a block fits into the cache."""
 
 _WIDER = 2.0
 """A quadrature rule is refined if the ratio of the scales is larger than this number."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""Allowed numbers of parts per cell of a rule, each mapped to the next smaller number."""
+"""A cell of a rule can be divided into these numbers of parts. Each number is mapped to the next smaller
+number."""
 
 _LONG_TAIL = 8.0
 """The rule of a tail is refined if the tail is longer than this, in units of the other scale."""
@@ -42,7 +43,7 @@ _LONG_TAIL = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """Rows loc + scale Z with one common shape Z; loc and scale have shape (n,)."""
+    """Rows loc + scale Z with one common shape Z. Both loc and scale have the shape (n,)."""
 
     dist: Distribution
     loc: FloatArray
@@ -51,7 +52,10 @@ class Located:
 
 
 class Leaf:
-    """A distribution that is not a mixture, with its tabulated shape or its piecewise cdf if available."""
+    """A distribution that is not a mixture.
+
+    If available, its tabulated shape or its piecewise cdf is stored.
+    """
 
     def __init__(self, dist: Distribution) -> None:
         self.dist = dist
@@ -67,7 +71,7 @@ class Leaf:
 
     @property
     def has_distance(self) -> bool:
-        """True if `leaf_distance` supports the distribution."""
+        """Return whether `leaf_distance` supports the distribution."""
         return self.located is not None or self.piecewise is not None
 
 
@@ -128,7 +132,6 @@ def _expect(
     expected: Callable[[IntArray], FloatArray],
     rows: IntArray,
 ) -> FloatArray:
-    """Return the distances of the given rows, as expectations of a CRPS over the other distribution."""
     distance = np.zeros(len(over))
     is_near = extent[rows] < _FAR * integrand.scale[rows]  # The scale may be 0.
     near, far = rows[is_near], rows[~is_near]
@@ -188,7 +191,10 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
 
 
 def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the expectation of a CRPS over the tail from ``end``; a lower tail has a negative ``length``."""
+    """Return the expectation of a CRPS over the tail from ``end``.
+
+    For a lower tail, ``length`` is negative.
+    """
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
@@ -205,7 +211,7 @@ def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: F
 
 
 def _between_shapes(first: Located, second: Located) -> FloatArray:
-    """Return the distances of distributions with one shape each."""
+    """Return the distances between two distributions. All rows of a distribution have one shape."""
     one, other = first.shape, second.shape
     every = np.arange(len(first.loc))
     if one.members is not None and other.members is not None:

@@ -36,7 +36,6 @@ class Pieces:
     slopes: FloatArray  # Slopes between the knots and beyond the outermost knots, positive, shape (k + 1,).
 
     def find(self, x: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the piece that contains each x, and one knot of the piece."""
         piece = np.searchsorted(self.knots, x, side="right")
         return piece, np.maximum(piece - 1, 0)
 
@@ -289,7 +288,6 @@ class LevelMap:
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
 
     def __getstate__(self) -> dict[str, Pieces]:
-        """Return the state without the cache, because packages such as skops do not use ``__reduce__``."""
         return {"pieces": self.pieces}
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from skuq._validation import as_float_array, check_finite, check_no_nan, check_n
 
 
 def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[FloatArray]:
-    """Return copies of the parameters, checked and broadcast to shape (n,)."""
+    """Return copies of the parameters. They are checked and broadcast to shape (n,)."""
     arrays = []
     for name, values in parameters.items():
         array = as_float_array(values, name)
@@ -31,7 +31,7 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
 def read_epistemic_scale(
     epistemic_scale: ArrayLike | None, scale: FloatArray, whole: str = "`scale`"
 ) -> FloatArray | None:
-    """Return the epistemic scale; raise an error if it exceeds the scale of the whole distribution."""
+    """Return the epistemic scale. Raise an error if it exceeds the scale of the whole distribution."""
     if epistemic_scale is None:
         return None
     array = as_float_array(epistemic_scale, "epistemic_scale")
@@ -49,7 +49,7 @@ def read_epistemic_scale(
 
 
 def standardize(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
-    """Return (y - loc) / scale as a new array, with inf or -inf for a point mass."""
+    """Return (y - loc) / scale as a new array. For a point mass, the result is inf or -inf."""
     z = np.subtract(y, loc)
     if not point_mass:
         z /= scale
@@ -61,7 +61,7 @@ def standardize(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: b
 
 
 def unstandardize(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
-    """Return loc + scale z, or loc for a point mass; ``z`` may be overwritten."""
+    """Return loc + scale z, or loc for a point mass. The array ``z`` may be overwritten."""
     if not point_mass:
         y = np.multiply(scale, z, out=z if np.shape(z) == scale.shape else None)
         y += loc
@@ -71,14 +71,12 @@ def unstandardize(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 
 def mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return E|X| of a normal variable X."""
     z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
     smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)
     return np.where(scale > 0, smooth, np.abs(mean))
 
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
-    """Return the noise scale sqrt(scale^2 - epistemic_scale^2) (Sluijterman et al. 2024, section 5.1)."""
     # Dividing by a power of two prevents overflow and underflow of the squares.
     whole, exponent = np.frexp(scale)
     part = np.ldexp(epistemic_scale, -exponent)
@@ -86,7 +84,7 @@ def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack the arrays, or return None if all are None; the flag is False if only some of them are None."""
+    """Stack the arrays, or return None if all are None. The flag is False if only some of them are None."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

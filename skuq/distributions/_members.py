@@ -14,17 +14,20 @@ from skuq._validation import as_float_array, check_finite, check_non_negative
 PRECISION = 4 * np.finfo(float).eps
 
 SATURATED = 37.0
-"""Normal score beyond which the search for quantiles uses normal scores, because probabilities underflow."""
+"""Beyond this normal score, the search for quantiles uses normal scores, because probabilities underflow."""
 
 ValueFunction = Callable[[FloatArray], FloatArray]
 
 
 MOST_KEPT = 1 << 22
-"""Largest number of cached values per mixture."""
+"""A mixture caches at most this number of values."""
 
 
 class QuantileCache:
-    """Cache of quantiles at levels that all rows share, because each quantile requires a search."""
+    """Cache of quantiles at levels that all rows share.
+
+    Without a cache, each quantile would require a new search.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, float], FloatArray] = {}
@@ -42,7 +45,7 @@ class QuantileCache:
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
-    """Return weights of shape (n, m) whose rows sum to one, or None for equal weights."""
+    """Return weights of shape (n, m) whose rows have the sum 1, or None for equal weights."""
     if weights is None:
         return None
     array = check_non_negative(check_finite(as_float_array(weights, "weights"), "weights"), "weights")
@@ -70,7 +73,7 @@ def read_members(values: ArrayLike, name: str) -> FloatArray:
 
 
 def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the weighted root mean square per row, shape (n,); members of weight 0 may be infinite."""
+    """Return the weighted root mean square of each row, shape (n,). Members of weight 0 may be infinite."""
     size = np.where(weights > 0, np.abs(values), 0.0)
     unit = size.max(axis=1)
     scaled = size / np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, np.newaxis]
@@ -80,7 +83,7 @@ def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
 def search_quantile(
     cdf: ValueFunction, p: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
-    """Return the smallest y in [low, high] with cdf(y) >= p, for all rows at once."""
+    """Return the smallest y in [low, high] with cdf(y) >= p. The search handles all rows at once."""
     # A rounding error of the cdf at an atom must not change the result to the next atom.
     level = _log(p if atoms is None else p - level_rounding(p))
     return _search(lambda y: _log(cdf(y)) - level, low, high, atoms)
@@ -109,10 +112,10 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
 
 
 def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the smallest y in [low, high] with an increasing gap(y) >= 0, by Chandrupatla's method (1997).
+    """Return the smallest y in [low, high] with gap(y) >= 0. The function ``gap`` is increasing.
 
-    The method takes inverse quadratic steps if they are safe and bisects otherwise
-    (https://doi.org/10.1016/S0965-9978(96)00051-8). It also converges at jumps and at constant parts.
+    The method of Chandrupatla (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) takes inverse quadratic
+    steps if they are safe, and bisects otherwise. It also converges at jumps and at constant parts.
     """
     b = np.array(low, dtype=float)
     fb = gap(b)
@@ -162,7 +165,7 @@ def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high
 
 
 def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the normal scores of a mixture from the normal scores of its members, shape (n, m)."""
+    """Return the normal scores of a mixture. The normal scores of its members have the shape (n, m)."""
     with np.errstate(divide="ignore"):  # The logarithm of a tail without probability is -inf.
         lower, upper = (logsumexp(log_ndtr(side), axis=1, b=weights) for side in (scores, -scores))
     # Rounding of the weights must not make the logarithm of a probability positive.

@@ -1,4 +1,4 @@
-"""Messages of distributions without a mean, a density or a decomposition."""
+"""Error messages of distributions without a mean, a density or a decomposition."""
 
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
 
@@ -9,8 +9,8 @@ NO_DENSITY = (
 )
 
 NO_DECOMPOSITION = (
-    "this {kind} does not separate epistemic from aleatoric uncertainty. Models that do are "
-    "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor and GaussianProcessRegressor. "
+    "this {kind} does not separate epistemic from aleatoric uncertainty. Use a model that separates them: "
+    "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor or GaussianProcessRegressor. "
     "The separation is lost if their distributions are recalibrated or transformed by a function that is "
     "not affine."
 )

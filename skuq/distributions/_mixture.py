@@ -225,7 +225,7 @@ class Mixture(Distribution):
         return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
     def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
-        """Return the function that maps y to the largest atom <= y, or None without atoms."""
+        """Return the function that maps y to the largest atom <= y. Return None if there are no atoms."""
         if self.has_density:
             return None
         parts = [
@@ -267,7 +267,10 @@ class Mixture(Distribution):
 
     @cached_property
     def _finite(self) -> Distribution | None:
-        """Mixture of the finite parts of the components, or None if all components are finite."""
+        """Return the mixture of the finite parts of the components.
+
+        Return None if all components are finite.
+        """
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return None

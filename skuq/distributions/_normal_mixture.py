@@ -169,7 +169,6 @@ class NormalMixture(Distribution):
         return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
 
     def _atoms(self) -> ValueFunction | None:
-        """Return the function that maps y to the largest atom <= y, or None without atoms."""
         if not self._point_mass:
             return None
         atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)

@@ -29,7 +29,7 @@ def _density(z: FloatArray) -> FloatArray:
 
 
 def pieces_moments(pieces: Pieces) -> tuple[float, float]:
-    """Return the mean and the standard deviation of X, where ``pieces`` is the function g."""
+    """Return the mean and the standard deviation of X. The function g is ``pieces``."""
     g = np.concatenate([[-np.inf], pieces.values, [np.inf]])
     anchor = np.maximum(np.arange(g.size - 1) - 1, 0)
     unit = 1 / float(pieces.slopes.min())  # This unit prevents overflow of the squares.
@@ -49,7 +49,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
 
 
 def pieces_crps(pieces: Pieces, t: FloatArray) -> FloatArray:
-    """Return the CRPS of X at finite values t, where ``pieces`` is the function g."""
+    """Return the CRPS of X at finite values t. The function g is ``pieces``."""
     below, above = squared_normal_cdf(pieces.values), squared_normal_cdf(-pieces.values)
     inner = pieces.slopes[1:-1]
     before = np.concatenate([[0.0], np.cumsum(np.diff(below) / inner)]) + below[0] / pieces.slopes[0]

@@ -21,7 +21,7 @@ from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, t
 __all__ = ["FLOAT32_ROUNDING", "PER_ATOM", "pit_scores", "randomized_scores", "spread_atoms", "tie_tolerance"]
 
 PER_ATOM = 8
-"""Number of points that represent a row on an atom."""
+"""A row on an atom is represented by this number of points."""
 
 
 def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -41,7 +41,6 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
 def spread_atoms(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the row number, normal score and weight of the points that represent the rows."""
     repeats = np.ones(len(lower)) if weight is None else weight
     row, atom = np.arange(len(lower)), lower < upper
     return (
@@ -52,7 +51,6 @@ def spread_atoms(
 
 
 def randomized_scores(dist: Distribution, y: FloatArray, rng: np.random.RandomState) -> FloatArray:
-    """Return the normal scores of the randomized PIT, which is random only in rows on atoms."""
     lower, upper = pit_scores(dist, y)
     atom = lower < upper
     if not atom.any():
@@ -74,7 +72,10 @@ def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the normal scores of levels between two levels; ``share`` 0 is the lower, 1 the upper level."""
+    """Return the normal scores of levels between two levels.
+
+    The ``share`` 0 is the lower level, and 1 is the upper level.
+    """
     below, above = ndtr(lower), ndtr(-upper)
     levels = below + (ndtr(upper) - below) * share
     complements = above + (ndtr(-lower) - above) * (1 - share)

@@ -98,7 +98,7 @@ class Quantiles(Distribution):
         return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
     def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Return the decay lengths of both tails; a length is 0 if the outermost quantile is an atom."""
+        """Return the decay lengths of both tails. A length is 0 if the outermost quantile is an atom."""
         p, v = self.levels, self.values
         lower = p[0] * (v[:, 1] - v[:, 0]) / (p[1] - p[0])
         upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
@@ -130,14 +130,12 @@ class Quantiles(Distribution):
         return unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
     def _unit(self) -> FloatArray:
-        """Return the distance between the outermost quantiles, as a unit that prevents overflow."""
         width = self.values[:, -1] - self.values[:, 0]
         return np.where(width > 0, width, 1.0)
 
     def _segment(
         self, y: FloatArray
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return whether y is below or above all quantiles, and its segment between two quantiles."""
         k = self.levels.size
         # The last of several equal quantiles is used, so that the cdf is continuous from the right.
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
@@ -155,7 +153,7 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
-        """Return the mean of the stored levels below and at y, or None if a level is not stored."""
+        """Return the mean of the stored levels below and at y. Return None if a level is not stored."""
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():
             return None
@@ -255,7 +253,7 @@ class Quantiles(Distribution):
         return below + above
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the integrals of F^2 below y and of (1 - F)^2 above y."""
+        """Return the integral of F^2 below y and the integral of (1 - F)^2 above y."""
         p, v, (lower, upper) = self.levels, self.values, self._tails()
         at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # The segment that contains y is split at y.
         p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
@@ -307,14 +305,13 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
-    """Return exp(distance / length) for distance <= 0, with 0 for a tail of length 0."""
+    """Return exp(distance / length) for distance <= 0. For a tail of length 0, the result is 0."""
     with np.errstate(over="ignore"):  # The quotient may overflow to -inf, whose exponential is 0.
         scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
     return np.asarray(np.exp(np.minimum(scaled, 0.0)))
 
 
 def _tail_integrals(outside: FloatArray, mass: float, length: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the terms of the CRPS beyond the outermost quantile, at the distance ``outside`` from it."""
     distance = np.maximum(outside, 0.0)
     at = mass * _decay(-distance, length)
     return distance - 2 * length * (mass - at) + length * (mass**2 - at**2) / 2, length * at**2 / 2

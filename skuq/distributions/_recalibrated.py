@@ -32,7 +32,7 @@ _ROUNDING = 1e-14
 """Relative rounding error of a normal score after the map and its inverse."""
 
 _SCORE_LIMIT = 38.0
-"""Finite score that replaces infinite scores."""
+"""Infinite scores are replaced by this finite score."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,7 +196,10 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """One-row distribution of the common shape, or None; its moments are computed only once."""
+        """Return the one-row distribution of the common shape, or None.
+
+        Its moments are computed only once.
+        """
         form = self.base._standard_form()
         if form is None:
             return None
@@ -244,7 +247,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _one_row_shape(self) -> Shape | None:
-        """Tables for Cramér distances of a one-row distribution with a normal or Student t base."""
+        """Return tables for Cramér distances of a one-row distribution with a normal or Student t base."""
         pieces = self.level_map.pieces
         kinks = self.base._from_normal_score(pieces.knots)
         # This is the density to the right of each knot. Times the factor, it is the jump of the density at

@@ -1,4 +1,4 @@
-"""Array-like base class, so that scikit-learn can index distributions."""
+"""Base class that behaves like an array, so that scikit-learn can index distributions."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class RowContainer(ABC, Generic[Selected]):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                f"`copy` must be None or True, because the array of {self._COLUMNS} is always new, got "
-                "False. Use copy=None."
+                f"`copy` must be None or True, got False. The array of {self._COLUMNS} is always new. "
+                "Use copy=None."
             )
         return self._to_columns().astype(dtype or np.float64, copy=False)
 
@@ -110,7 +110,7 @@ class RowContainer(ABC, Generic[Selected]):
 
 
 def check_univariate(value: Any, name: str) -> None:
-    """Raise if the value is a joint distribution of several targets."""
+    """Raise an error if the value is a joint distribution of several targets."""
     if isinstance(value, RowContainer) and value._several_targets:
         raise TypeError(
             f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "

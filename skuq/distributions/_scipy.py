@@ -196,7 +196,7 @@ class ScipyDistribution(Distribution):
         return with_atoms(points, self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13)))
 
     def _sum_steps(self, y: FloatArray, power: int) -> FloatArray:
-        """Sum |F(k) - 1{y <= k}|^power over unit steps; the step cdf is 0 or 1 outside the support."""
+        """Sum |F(k) - 1{y <= k}|^power over unit steps. Outside the support, the step cdf is 0 or 1."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         score = sum_steps(self, y, low, high, lambda cdf: cdf**power, lambda sf: sf**power)
         return np.abs(y - np.clip(y, low, high)) + score
@@ -223,7 +223,7 @@ class ScipyDistribution(Distribution):
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:
-    """Return a parameter as an array of real numbers; integers are not converted."""
+    """Return a parameter as an array of real numbers. Integers are not converted."""
     array, reals = np.asarray(value), as_float_array(value, name)
     if name in {"loc", "scale"}:
         check_finite(reals, name)

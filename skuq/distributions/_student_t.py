@@ -25,7 +25,7 @@ from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._numerics.squared_cdf import symmetric_integrals
 
 _NEAR_CAUCHY = 1e-4
-"""For df closer to 1 than this, the closed form of the CRPS loses more than four digits."""
+"""If df differs from 1 by less than this, the closed form of the CRPS loses more than four digits."""
 
 _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 """Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
@@ -107,7 +107,6 @@ class StudentT(Distribution):
         return cls(loc, scale, df, epistemic)
 
     def _shared_df(self) -> FloatArray:
-        """Return df as a 0-d array if it is equal in all rows, so that one quantile is enough."""
         return self.df[0] if self.df.min() == self.df.max() else self.df
 
     def mean(self) -> FloatArray:
@@ -203,7 +202,6 @@ class StudentT(Distribution):
         return symmetric_integrals(self._squared_cdf, y, self.loc, self.scale)
 
     def _squared_cdf(self, z: FloatArray) -> FloatArray:
-        """Return the integral of the squared standard cdf T up to z, by parts."""
         df = self._shared_df()
         at = np.where(np.isinf(z), 0.0, z)
         mean, spread = _crps_terms(at, df)
@@ -243,7 +241,6 @@ class StudentT(Distribution):
 
 
 def _crps_terms(z: FloatArray, df: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return two terms of the CRPS of a standard t variable."""
     # The gamma functions of the paper are combined, so that they do not overflow for large df.
     spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
     return _mean_term(z, df), spread
@@ -265,7 +262,7 @@ def _gamma_ratio(df: FloatArray) -> FloatArray:
 
 
 def _log_growth(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return df log(1 + z^2 / df) without overflow of z^2; the limit for infinite df is z^2."""
+    """Return df log(1 + z^2 / df) without overflow of z^2. For infinite df, the result is the limit z^2."""
     with np.errstate(all="ignore"):
         ratio = np.abs(z) / np.sqrt(df)
         growth = np.asarray(df * np.log1p(ratio * ratio))

@@ -1,4 +1,4 @@
-"""Distributions on a known support: an interval, or the integers of an interval."""
+"""Distributions on a known support, which is an interval or the integers of an interval."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from skuq.distributions._truncated import Truncated
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 RegionScore: TypeAlias = Callable[[Any, FloatArray], FloatArray]
-"""Function of a distribution and of one value per row that returns an integral of its cdf."""
+"""Function of a distribution and of one value per row. It returns an integral of the cdf."""
 
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""Largest number of integers of a row that are summed if the base has a density."""
+"""If the base has a density, at most this number of integers of a row is summed."""
 
 MOST_STEPS = 1 << 14
-"""Largest number of integers of a row that are summed if the cdf of the base has steps."""
+"""If the cdf of the base has steps, at most this number of integers of a row is summed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,11 +156,9 @@ class Supported(Distribution):
         return np.clip(y, self.lower, self.upper)
 
     def _map(self, values: FloatArray) -> FloatArray:
-        """Return values of the base as values of the support."""
         return self._inside(to_integers(values) if self.integer else values)
 
     def _last(self, y: FloatArray) -> FloatArray:
-        """Return the largest value of the base that is mapped to y or less."""
         return np.floor(y) + 0.5 if self.integer else y
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -239,7 +237,6 @@ class Supported(Distribution):
 
     @cached_property
     def _integrable(self) -> Supported:
-        """Return the distribution, winsorized as in `Transformed` if its mean is infinite."""
         if self._light_tails or not isinstance(self.base, Transformed):
             return self
         endless = ~np.isfinite(level_moments(self)[0])
@@ -288,7 +285,7 @@ class Supported(Distribution):
 
     @cached_property
     def _window(self) -> tuple[FloatArray, FloatArray]:
-        """Return the first and the last integer of the sums; integrals replace the sums beyond them."""
+        """Return the first and the last integer of the sums. Beyond them, integrals replace the sums."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         size = self._most_summed
         around = np.clip(self._ppf(np.asarray(0.5)) - size // 2, low, high - size)
@@ -301,7 +298,10 @@ class Supported(Distribution):
 
     @cached_property
     def _beyond(self) -> tuple[IntArray, list[tuple[Supported, FloatArray]]]:
-        """Return the rows with integrals; below and above the window, the clipped Y and the window's end."""
+        """Return the rows that need integrals.
+
+        For each side of the window, also return the clipped Y and the end of the window.
+        """
         first, last = self._window
         rows = np.flatnonzero(last - first == self._most_summed)
         if not rows.size:
@@ -376,7 +376,6 @@ class Supported(Distribution):
         return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the components of a mixture, clipped if they have probability beyond the bounds."""
         leaves = self.base._leaves()
         if self.has_density:
             return leaves

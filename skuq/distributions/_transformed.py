@@ -165,7 +165,6 @@ class Transformed(Distribution):
         return first._rebuild(stack_rows([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the base values of y, and -1, 0 or 1 for y below, inside or above the support."""
         with np.errstate(all="ignore"):
             x = np.asarray(self.inverse_func(np.array(y)), dtype=float)
         outside = np.isnan(x)
@@ -176,11 +175,10 @@ class Transformed(Distribution):
 
     @cached_property
     def _quartile_size(self) -> FloatArray:
-        """Sum of the absolute quartiles of the base."""
+        """Return the sum of the absolute quartiles of the base."""
         return np.abs(self.base._ppf(np.asarray(0.25))) + np.abs(self.base._ppf(np.asarray(0.75)))
 
     def _closed_side(self, x: FloatArray) -> FloatArray:
-        """Return base values slightly above x, so that the event Y <= y includes an atom at y."""
         if self.base.has_density:
             return x
         step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + self._quartile_size)
@@ -309,7 +307,6 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
 
 
 def _beside(function: ElementWise, x: FloatArray) -> FloatArray:
-    """Return the value of the function slightly above x, or NaN outside its domain."""
     with np.errstate(all="ignore"):
         return np.asarray(function(x + 1e-6 * np.maximum(np.abs(x), 1e-6)), dtype=float)
 

@@ -1,4 +1,4 @@
-"""Conditional distributions inside bounds."""
+"""Distributions that are conditional on a value between two bounds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skuq.distributions._discrete.atoms import log_difference
 from skuq.distributions._numerics.level_quadrature import level_moments
 
 _LEAST_LEVEL = 1e-13
-"""Least level of a base with atoms, which is larger than the rounding error of a level."""
+"""Least level of a base with atoms. It is larger than the rounding error of a level."""
 
 _FEW_MASS = 1e-3
-"""Mass inside the bounds from which the landmarks of the base are enough."""
+"""If the probability inside the bounds is at least this value, the landmarks of the base are enough."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +96,6 @@ class Truncated(Distribution):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities of the base below and above the interval."""
         return self.base._cdf(self.lower), self.base._sf(self.upper)
 
     @cached_property
@@ -113,7 +112,6 @@ class Truncated(Distribution):
 
     @cached_property
     def _point(self) -> FloatArray:
-        """Return the bound that is nearer to the median of the base, the value of a row without mass."""
         middle = self.base._ppf(np.asarray(0.5))
         inside = np.nextafter(self.lower, np.inf)
         return np.where(middle <= self.lower, inside, self.upper)
@@ -139,7 +137,7 @@ class Truncated(Distribution):
         return self._at_levels(1.0 - q, q)
 
     def _at_levels(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return the quantile at level p = 1 - q, from the smaller tail of the base."""
+        """Return the quantile at level p = 1 - q. The smaller tail of the base is used."""
         low, high = self._ends
         if not self.base.has_density:  # an atom at the lower end is outside
             p = np.maximum(p, _LEAST_LEVEL)

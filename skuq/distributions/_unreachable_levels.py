@@ -1,4 +1,4 @@
-"""Levels at which the quantiles of conformal distributions are infinite, for lack of calibration rows."""
+"""Levels whose quantiles are infinite, because conformal distributions have too few calibration rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 LevelKind = Literal["level", "row", "coverage", "set"]
-"""Kind of levels: one level for all rows, one per row, coverages of intervals, or coverages of sets."""
+"""Kind of a level: one level for all rows, one level per row, or the coverage of intervals or of sets."""
 
 
 @dataclass(frozen=True)
 class UnreachableLevel:
-    """A level whose quantile is infinite, and the weight of calibration rows for a finite quantile."""
+    """Level whose quantile is infinite.
+
+    A finite quantile needs calibration rows with the weight that is stored here.
+    """
 
     needed: float
     message: str
@@ -52,13 +55,12 @@ def unreachable_level(
     consequence = "sets contain all classes" if kind == "set" else "bounds are infinite"
     return UnreachableLevel(
         needed,
-        f"{what} needs {rows}, got {calibration_weight:g}, so {consequence}. "
+        f"{what} needs {rows}, got {calibration_weight:g}. Therefore, {consequence}. "
         "Use a lower coverage, or calibrate on more rows.",
     )
 
 
 def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
-    """Return the level that requires the largest weight of calibration rows, or None."""
     present = [level for level in found if level is not None]
     return max(present, key=lambda level: level.needed, default=None)
 

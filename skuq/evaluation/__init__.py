@@ -1,4 +1,4 @@
-"""Reports, resampling, tests, score decompositions, decisions, metric agreement, coverage and shifts."""
+"""Reports, resampling, tests, score decompositions, decisions, agreement of metrics, coverage and shifts."""
 
 from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action

@@ -11,10 +11,11 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 
 GRID = ndtr(np.linspace(-3.3, 3.3, 65))
-"""Levels of the quantiles at which the function is evaluated first."""
+"""The function is first evaluated at the quantiles with these levels."""
 
 TOLERANCE = 1e-5
-"""Largest error of a minimum relative to the range of the quantiles (at most 91 standard deviations)."""
+"""Largest error of a minimum, relative to the range of the quantiles. The range is at most 91 standard
+deviations."""
 
 MOST_DOUBLINGS = 60
 MOST_STEPS = 200
@@ -22,7 +23,7 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def minimize_rows(function: Callable[[FloatArray], FloatArray], dist: Distribution) -> FloatArray:
-    """Return the minimum of each row; the search begins at the quantiles of the distribution."""
+    """Return the minimum of each row. The search begins at the quantiles of the distribution."""
     quantiles = np.stack([dist._finite_part()._ppf(np.asarray(level)) for level in GRID])
     width = quantiles[-1] - quantiles[0]
     # A point mass has no width, but the optimum may differ from its point.
@@ -45,7 +46,10 @@ def _extend(
     values: list[FloatArray],
     step: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Add points where the function still decreases; each distance is twice the previous one."""
+    """Add points while the function decreases.
+
+    Each distance between points is twice the previous distance.
+    """
     for _ in range(MOST_DOUBLINGS):
         below, above = values[0] < values[1], values[-1] < values[-2]
         if not (below | above).any():
@@ -68,7 +72,7 @@ def _extend(
 def _golden_section(
     function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, tolerance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the location and the value of the minimum between two points of each row."""
+    """Return the point between ``low`` and ``high`` at which each row has its minimum, and the minimum."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(MOST_STEPS):

@@ -1,4 +1,4 @@
-"""Estimate of the coverage at each row by a classifier, and the conditional coverage error."""
+"""Estimate of the coverage at each row by a classifier, and the error of conditional coverage."""
 
 from __future__ import annotations
 
@@ -180,7 +180,6 @@ def conditional_coverage_estimate(
 
 
 def standard_error(values: FloatArray, weight: FloatArray | None, n: float) -> float:
-    """Return the standard error of a mean over n rows, with weights as repetitions."""
     if n <= 1:
         return math.nan
     variance = weighted_mean((values - weighted_mean(values, weight)) ** 2, weight)
@@ -188,7 +187,6 @@ def standard_error(values: FloatArray, weight: FloatArray | None, n: float) -> f
 
 
 def _of_all_rows(values: FloatArray, sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    """Return the values as an array of all n rows, with NaN in rows of weight 0."""
     weight = check_sample_weight(sample_weight, n)
     if weight is None:
         return values

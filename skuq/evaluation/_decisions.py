@@ -1,4 +1,4 @@
-"""Expected losses of actions under a predictive distribution, and actions of minimum expected loss."""
+"""Expected losses of actions under a predictive distribution, and actions with the smallest expected loss."""
 
 from __future__ import annotations
 
@@ -257,7 +257,8 @@ def optimal_action(
     _check_options(loss, level=level, coverage=coverage, breaks=breaks)
     if loss == "crps":
         raise ValueError(
-            "`loss` must depend on an action, got 'crps', which is a score of the whole distribution."
+            "`loss` must depend on an action, got 'crps'. The CRPS is a score of the whole distribution and "
+            "has no action. Use a loss with an action, such as 'absolute'."
         )
     if actions is not None:
         return _best_of(actions, forecast, loss, level=level, breaks=breaks)
@@ -285,7 +286,7 @@ def _best_of(actions: ArrayLike, dist: Distribution, loss: Loss, **options: Any)
 
 
 class _Expected:
-    """Expected value of a user's loss function, as a function of the action."""
+    """Expected value of a loss function of the user, as a function of the action."""
 
     def __init__(self, dist: Distribution, loss: LossFunction, breaks: ArrayLike | None) -> None:
         self.n, self.loss = len(dist), loss
@@ -327,7 +328,6 @@ def _expected_pinball(dist: Distribution, action: FloatArray, level: FloatArray)
 
 
 def _expected_interval_score(dist: Distribution, bounds: FloatArray, coverage: float | None) -> FloatArray:
-    """Return the expected interval score, a scaled sum of the pinball losses of both bounds."""
     tail = (1.0 - _check_nominal(coverage)) / 2.0
     infinite = np.isinf(bounds).any(axis=1)
     lower, upper = np.where(infinite, 0.0, bounds.T)
@@ -350,7 +350,7 @@ def _check_loss(loss: Any) -> None:
 
 
 def _check_options(loss: Any, **options: Any) -> None:
-    """Raise an error for an option that the loss does not use, or for a missing level."""
+    """Raise an error for a missing level, or for an option that the loss does not use."""
     users = {"level": loss == "pinball", "coverage": loss == "interval", "breaks": callable(loss)}
     owners = {"level": "'pinball'", "coverage": "'interval'", "breaks": "a function"}
     for name, value in options.items():

@@ -15,7 +15,7 @@ from skuq.metrics._internal import check_forecast
 Event: TypeAlias = Literal["above", "below"]
 
 RATIOS = np.arange(1, 100) / 100
-"""Default ratios of cost to loss."""
+"""Default ratios of the cost to the loss."""
 
 
 def relative_economic_value(

@@ -23,7 +23,7 @@ from skuq.metrics import (
 )
 
 _LARGEST_SHARE = 0.1
-"""Largest number of bins of a rank histogram, as a share of the rows."""
+"""The number of bins of a rank histogram is at most this share of the number of rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,14 +154,13 @@ def _of_targets(
 
 
 def _without_warning(metric: Any) -> Any:
-    """Return a metric without its warning about few rows."""
     return getattr(metric, "__wrapped__", metric)
 
 
 def _properties(
     y: FloatArray, dist: JointDistribution, coverage: float, weight: FloatArray | None
 ) -> dict[str, float]:
-    """Return the properties of the joint distribution other than the energy score."""
+    """Return all properties of the joint distribution except the energy score."""
     bounds = dist.interval(coverage, simultaneous=True)
     inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).all(axis=1)
     n_bins = int(np.clip(_LARGEST_SHARE * len(y), 2, 10))

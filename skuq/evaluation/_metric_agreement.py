@@ -1,4 +1,4 @@
-"""Agreement of metrics on the order of models or data sets."""
+"""Agreement of metrics about the order of models or of data sets."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def metric_agreement(
 
 
 def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
-    """Return the table of reports and metrics, and the directions from the reports."""
+    """Return the table of reports and metrics, and the better direction of each metric."""
     if isinstance(reports, UncertaintyReport):
         if reports.index.nlevels == 1:
             raise ValueError("`reports` must contain several models, got a report of one model.")
@@ -220,7 +220,6 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
 
 
 def _stated_directions(rows: pd.DataFrame) -> dict[Any, Direction | None]:
-    """Return the direction or the best value of each metric, or None if both are unknown."""
     known: dict[Any, Direction | None] = {}
     for name, stated in rows.groupby(level=0, sort=False):
         targets = stated["optimum"][stated["direction"] == ""].dropna().unique()
@@ -260,7 +259,7 @@ def _check_values(table: pd.DataFrame) -> FloatArray:
 
 
 def _directions(names: list[Any], known: Mapping[Any, Direction], directions: Any) -> list[Direction]:
-    """Return the direction or the best value of each metric."""
+    """Return the better direction of each metric, or its best value."""
     given = dict.fromkeys(names, directions) if isinstance(directions, str) else directions
     given = check_mapping(given, "directions")
     if unknown := [name for name in given if name not in names]:
@@ -282,7 +281,10 @@ def _directions(names: list[Any], known: Mapping[Any, Direction], directions: An
 
 
 def _ranks(values: FloatArray, direction: Direction) -> IntArray:
-    """Return the ranks of the values from 0, the worst; values that differ only by rounding are tied."""
+    """Return the ranks of the values.
+
+    The worst value has rank 0, and values that differ only by rounding are tied.
+    """
     target = 0.0 if isinstance(direction, str) else float(direction)
     goodness = values if direction == "higher" else -values if direction == "lower" else -abs(values - target)
     order = np.argsort(goodness, kind="stable")
@@ -305,7 +307,10 @@ def _random_orders(n: int, n_permutations: int, rng: np.random.RandomState) -> I
 
 
 def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[FloatArray, FloatArray, int]:
-    """Return tau, the p-values and the number of permutations, for ranks of shape (n_metrics, n_reports)."""
+    """Return tau, the p-values and the number of permutations.
+
+    The ranks have the shape (n_metrics, n_reports).
+    """
     first, second = np.triu_indices(ranks.shape[1], k=1)
 
     def signs(ranks: IntArray) -> FloatArray:

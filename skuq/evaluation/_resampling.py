@@ -44,24 +44,25 @@ from skuq.metrics._internal import (
 )
 
 BLOCK = 2**21
-"""Largest number of entries in a matrix of weights (16 MB)."""
+"""A matrix of weights has at most this number of entries (16 MB)."""
 
 MOST_UNITS = 50_000
-"""If there are at most this many rows, single rows are drawn. Otherwise, random groups of rows are drawn.
+"""With at most this number of rows, single rows are drawn. With more rows, random groups of rows are drawn.
 
 The groups cause a relative error of the variance of about sqrt(2 / number of groups), which is below 1 %. For
 comparison, 1000 resamples cause a relative error of 4 %.
 """
 
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
-"""Numbers of blocks of rows that are omitted in turn to estimate an acceleration."""
+"""To estimate an acceleration, each of this number of blocks of rows is left out once. The second number is
+used for more than `MOST_UNITS` rows."""
 
 MOST_SIMULATED = 1e8
-"""Largest number of targets in a simulation, because each simulation needs several arrays of this length."""
+"""A simulation has at most this number of targets, because it needs several arrays of this length."""
 
 
 class Rows:
-    """Targets and weights of the rows with positive weight, and the number of repetitions."""
+    """Targets and weights of the rows with positive weight, and how often each row is repeated."""
 
     y: Any  # Numbers, or codes of classes.
 
@@ -81,7 +82,6 @@ class Rows:
         return len(self.y)
 
     def take(self, pick: IntArray) -> Rows:
-        """Return the selected rows."""
         taken = copy.copy(self)
         taken.keep = pick if self.keep is None else self.keep[pick]
         taken.y = self.y[pick]
@@ -90,13 +90,12 @@ class Rows:
         return taken
 
     def with_targets(self, y: Any) -> Rows:
-        """Return the same rows with other targets, such as events."""
         changed = copy.copy(self)
         changed.y = y
         return changed
 
     def ordered_by(self, key: FloatArray) -> Rows:
-        """Return the same rows in increasing order of a key of shape (n,)."""
+        """Return the same rows, sorted by a key of shape (n,)."""
         return self.take(np.argsort(key, kind="stable"))
 
     @property
@@ -111,7 +110,7 @@ class Rows:
 
 
 class RowsOfClasses(Rows):
-    """Rows whose targets are classes; a code is the column of the class in the forecasts, or -1."""
+    """Rows whose targets are classes. A code is the column of the class in the forecasts, or -1."""
 
     def __init__(
         self, y_true: ArrayLike, labels: ArrayLike | None, n_classes: int, sample_weight: ArrayLike | None
@@ -136,7 +135,10 @@ class Evaluation:
 
     @cached_property
     def columns(self) -> Any:
-        """Values per row from whose means the metric is computed, shape (n, c), or None."""
+        """Return the values per row, shape (n, c).
+
+        The metric is a function of their means, or the result is None.
+        """
         if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
             return None
         values = self.metric.fast.rows(self.rows.y, self.forecast, **self.options)
@@ -152,7 +154,6 @@ class Evaluation:
         return lambda weight: self.of_rows(self.rows.y, self.forecast, weight)
 
     def of_means(self, means: FloatArray) -> FloatArray:
-        """Return the metric from means of the columns, shape (b, c)."""
         if means.shape[-1] == 1:
             means = means[..., 0]
         combine = self.metric.fast.combine if isinstance(self.metric, MetricSpec) else None
@@ -160,7 +161,7 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each cell if each row belongs to one cell, otherwise None."""
+        """Return the share of the rows in each cell. Return None if a row may belong to several cells."""
         columns, weight = self.columns, self.rows.repetitions
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
@@ -169,7 +170,10 @@ class Evaluation:
         return np.asarray(share / share.sum())
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
-        """Return the metric as a function of the weights of drawn rows or groups of rows, shape (b, n)."""
+        """Return the metric as a function of weights, shape (b, n).
+
+        A weight is the number of times that a row or a group of rows is drawn.
+        """
         columns, size = self.columns, np.ones(len(self.rows))
         if group is not None:
             columns, size = group_sums(columns, group), np.bincount(group).astype(np.float64)
@@ -183,12 +187,15 @@ class Evaluation:
     ) -> float:
         compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
         options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
-        if isinstance(self.rows, RowsOfClasses):  # The targets are codes of classes.
+        if isinstance(self.rows, RowsOfClasses):
             options = {**options, "labels": np.arange(self.rows.labels.size)}
         return float(compute(y, forecast, sample_weight=weight, **options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
-        """Return the acceleration constant of the BCa interval, from values without some of the rows."""
+        """Return the acceleration constant of the BCa interval.
+
+        Each value in its formula leaves out one row or one block.
+        """
         weight, n = self.rows.repetitions, len(self.rows)
         if isinstance(self.metric, MetricSpec) and self.metric.random:
             return 0.0
@@ -217,7 +224,7 @@ def evaluations(
     forecasts: list[Any],
     rng: np.random.RandomState,
 ) -> list[Evaluation]:
-    """Return the metric of each forecast; random metrics have the same seed for all forecasts."""
+    """Return the metric of each forecast. A random metric has the same seed for all forecasts."""
     if isinstance(metric, MetricScorer):
         raise TypeError(
             f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, as "
@@ -229,8 +236,8 @@ def evaluations(
         check_options(definition, settings)
         if definition.needs_X:
             raise ValueError(
-                "`metric` must not need X, because only targets and forecasts are resampled, got "
-                f"{definition.abbreviation!r}. Call `{definition.function.__name__}` directly."
+                f"`metric` must not need X, got {definition.abbreviation!r}. Only targets and forecasts are "
+                f"resampled. Call `{definition.function.__name__}` directly."
             )
         if definition.of_classes:
             raise ValueError(
@@ -268,14 +275,13 @@ def _check_takes_weights(metric: Any) -> None:
     if "sample_weight" not in named and not any(each.kind is each.VAR_KEYWORD for each in parameters):
         name = getattr(metric, "__name__", repr(metric))
         raise TypeError(
-            "`metric` must have the argument `sample_weight`, because resampling changes the weights of the "
-            f"rows, but {name} does not have it. Define the metric as `metric(y_true, y_pred, *, "
-            "sample_weight=None)`. Each weight is a number of repetitions."
+            f"`metric` must have the argument `sample_weight`, but {name} does not have it. Resampling "
+            "changes the weights of the rows; each weight is a number of repetitions. Define the metric as "
+            "`metric(y_true, y_pred, *, sample_weight=None)`."
         )
 
 
 def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:
-    """Return the options, in which each forecast of n rows is replaced by its selected rows."""
     options = dict(options)
     for name, value in options.items():
         dist = as_distribution(value) if name == "reference" and _is_forecast(value) else value
@@ -289,7 +295,6 @@ def _is_forecast(value: Any) -> bool:
 
 
 def random_groups(rows: Rows, rng: np.random.RandomState) -> IntArray | None:
-    """Return the group of each row if groups of rows are drawn, otherwise None."""
     n = len(rows)
     if n <= MOST_UNITS or rows.weight is not None:
         return None
@@ -350,7 +355,10 @@ def values_of_weights(
     group: IntArray | None = None,
     on_chunk: Callable[[int], None] | None = None,
 ) -> list[FloatArray]:
-    """Return the metrics for blocks of weights of rows or groups, each of shape (b, n)."""
+    """Return the metrics for blocks of weights, shape (b, n).
+
+    A weight belongs to a row or to a group of rows.
+    """
     values: list[list[Any]] = [[] for _ in evaluations]
     by_means = []
     in_order: list[tuple[WeightFunction, list[Any]]] = []
@@ -380,21 +388,23 @@ def values_of_weights(
 
 
 class RowWeights:
-    """Conversion of weights of groups to weights of rows; ``index`` is the group of each row or None."""
+    """Conversion of weights of groups to weights of rows.
+
+    The array ``index`` has the group of each row, or is None.
+    """
 
     def __init__(self, index: IntArray | None) -> None:
         # All weights use one array, because the allocation of a large array takes longer than its assignment.
         self._index, self._weights = index, None if index is None else np.empty(index.size)
 
     def of(self, weight: FloatArray) -> FloatArray:
-        """Return the weight of each row; the next call overwrites the array."""
         if self._index is None:
             return weight
         return np.take(weight, self._index, out=self._weights, mode="clip")
 
 
 def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
-    """Yield the number of swapped repetitions of each row, with probability 1/2 each, shape (b, n)."""
+    """Yield the number of swapped repetitions of each row, shape (b, n). The probability of a swap is 1/2."""
     n, weight = len(rows), rows.weight
     generator = fast_generator(rng)
     whole = None if weight is None else np.floor(weight + 1e-9).astype(np.int64)
@@ -412,14 +422,13 @@ def fast_generator(rng: np.random.RandomState) -> np.random.Generator:
 
 
 def block_sizes(total: int, n: int) -> Iterator[int]:
-    """Yield numbers of resamples per block, so that the weights of a block have at most `BLOCK` entries."""
+    """Yield the number of resamples in each block. The weights of a block have at most `BLOCK` entries."""
     largest = max(BLOCK // max(n, 1), 1)
     for start in range(0, total, largest):
         yield min(largest, total - start)
 
 
 def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
-    """Return the acceleration from the values of the metric without each row or block."""
     if not np.isfinite(values).all():
         return 0.0
     influence = (weight @ values) / weight.sum() - values
@@ -443,13 +452,13 @@ def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
 def repeated_rows(
     rows: Rows, n_simulations: int, rng: np.random.RandomState, name: str
 ) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition for each simulation, or None if every row occurs once."""
+    """Yield the row of each repetition for each simulation. Yield None if every row occurs once."""
     weight = rows.weight
     if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
         raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, because each simulation draws "
-            f"one target per repetition, got {rows.total:g}. Pass {name}=0, or divide the weights by a "
-            "constant."
+            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, got {rows.total:g}. The weights "
+            "count repetitions, and each simulation draws one target per repetition. "
+            f"Pass {name}=0, or divide the weights by a constant."
         )
     if weight is None or not n_simulations:
         yield from itertools.repeat(None, n_simulations)

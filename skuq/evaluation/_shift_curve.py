@@ -1,4 +1,4 @@
-"""Scores of a model on test rows whose distribution is shifted."""
+"""Scores of a model on test rows with a shifted distribution."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def shift_curve(
 
 
 def _splitter(cv: Any, estimator: Any) -> Any:
-    """Return the splitter; an int means shuffled folds, which are stratified for classifiers."""
+    """Return the splitter. An int means shuffled folds, which are stratified for classifiers."""
     splitter = resolve_cv(cv, random_state=0)
     if splitter is not cv and isinstance(splitter, KFold) and is_classifying(estimator):
         return StratifiedKFold(splitter.n_splits, shuffle=True, random_state=splitter.random_state)
@@ -263,7 +263,6 @@ def _splitter(cv: Any, estimator: Any) -> Any:
 
 
 def _no_score(estimator: Any, X: Any, y: Any) -> float:
-    """Return 0, as the scorer of a cross-validation whose scores are not used."""
     return 0.0
 
 
@@ -302,9 +301,8 @@ def _check_take_weights(scorers: Mapping[str, Any]) -> None:
     for name, scorer in scorers.items():
         if not accepts_sample_weight(scorer):
             raise TypeError(
-                "`scoring` must contain scorers that accept `sample_weight`, because a Tilt weights the "
-                f"rows, but {name!r} does not accept it. Leave this scorer out, or pass a function as "
-                "`shift`."
+                f"`scoring` must contain scorers that accept `sample_weight`, but {name!r} does not accept "
+                "it. A Tilt weights the rows. Leave this scorer out, or pass a function as `shift`."
             )
 
 
@@ -329,7 +327,6 @@ def _score_fold(
 
 
 def _shifted(shift: Transform, X: Any, severity: float, seed: int) -> Any:
-    """Return the shifted rows and check their number."""
     # Without the copy, changes in place would accumulate over the severities.
     shifted = shift(deepcopy(X), severity, seed)
     n, n_shifted = count_rows(X), 0 if shifted is None else count_rows(shifted)

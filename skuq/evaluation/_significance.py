@@ -19,10 +19,11 @@ METHODS = ("bca", "percentile", "basic")
 ALTERNATIVES = ("two-sided", "less", "greater")
 
 TIE = 1e-10
-"""Values with a smaller relative difference count as equal, so that rounding does not decide a test."""
+"""Two values count as equal if their relative difference is smaller than this, so that rounding does not
+decide a test."""
 
 MAX_BIAS = 1.0
-"""Limit of the bias correction z_0, which is small in the theory of the BCa interval."""
+"""Limit of the bias correction z_0. In the theory of the BCa interval, the correction is small."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,6 @@ def interval_of_draws(
 
 
 def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: FloatArray) -> FloatArray:
-    """Return the levels of the BCa quantiles."""
     tie = np.abs(draws - value) <= TIE * abs(value) if np.isfinite(value) else draws == value
     below = (np.count_nonzero((draws < value) & ~tie) + 0.5 * np.count_nonzero(tie)) / draws.size
     z0 = float(np.clip(ndtri(below), -MAX_BIAS, MAX_BIAS))
@@ -222,7 +222,6 @@ def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: Float
 
 
 def standard_error(draws: FloatArray) -> float:
-    """Return the standard deviation over the resamples, or inf if a value is infinite."""
     unit = unit_of(draws)
     return unit * float((draws / unit).std(ddof=1)) if np.isfinite(draws).all() else math.inf
 
@@ -325,7 +324,7 @@ def paired_permutation_test(
 
 
 def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
-    """Return all possible swaps, shape (2^total, n), or None if there are too many of them."""
+    """Return all possible swaps, shape (2^total, n). Return None if there are too many swaps."""
     total = round(rows.total)
     whole = np.round(rows.repetitions).astype(int)
     if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_permutations):
@@ -364,7 +363,6 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 
 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
-    """Return the number of differences at least as extreme as the observed difference, including ties."""
     slack = TIE * scale
     if alternative == "two-sided":
         ordinary = np.abs(draws) < abs(difference) - slack

@@ -1,1 +1,4 @@
-"""Connections to other packages, one module per package; no other module of skuq imports them."""
+"""Connections to other packages.
+
+There is one module per package, and no other module of skuq imports them.
+"""

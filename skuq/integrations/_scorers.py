@@ -1,4 +1,4 @@
-"""Metrics of the integrations, given by an abbreviation or as a scorer of skuq."""
+"""Metrics of the integrations. A metric is given by an abbreviation or as a scorer of skuq."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Scorer = TypeVar("Scorer", bound=MetricScorer)
 
 
 def as_scorer(metric: Any, name: str, kind: type[Scorer]) -> Scorer:
-    """Return the scorer of a metric name; a scorer of skuq is returned unchanged."""
+    """Return the scorer of a metric name. A scorer of skuq is returned unchanged."""
     scorer = make_scorer(metric) if isinstance(metric, str) else metric
     if not isinstance(scorer, kind):
         of = " of distributions" if kind is DistributionScorer else ""

@@ -1,4 +1,4 @@
-"""Adversarial group calibration: the calibration error of the worst random group of rows."""
+"""Adversarial group calibration, which is the calibration error of the worst random group of rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""numpy can draw from the multivariate hypergeometric distribution only if there are fewer rows than this."""
+"""There must be fewer rows than this, because numpy cannot draw more rows from the multivariate
+hypergeometric distribution."""
 
 ROWS_PER_COUNT = 50
-"""If there are at most this many rows per count, numpy's method "count" is faster than "marginals"."""
+"""With at most this number of rows per count, numpy's method "count" is faster than "marginals"."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -175,8 +176,8 @@ class Groups:
         """Return the error of the worst group in each trial, shape (fractions, trials)."""
         if total >= MOST_ROWS:
             raise ValueError(
-                "`sample_weight` counts repetitions, from which groups are drawn, so its sum must be below "
-                f"{MOST_ROWS:g}, got {total:g}. Divide the weights by a constant."
+                f"`sample_weight` counts repetitions, and its sum must be below {MOST_ROWS:g}, got "
+                f"{total:g}. Groups are drawn from the repeated rows. Divide the weights by a constant."
             )
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
@@ -252,7 +253,6 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return the number of rows whose first covering level is each level, then the rows without one."""
     # The running sums are rounded, not the counts, so that the counts add up to the rounded total.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
@@ -261,7 +261,10 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Draw random groups of rows and return their counts per level, shape (trials, groups, k + 1)."""
+    """Draw random groups of rows.
+
+    Return the counts of each level in a group, shape (trials, groups, k + 1).
+    """
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of
@@ -272,7 +275,6 @@ def draw_counts(
 
 
 def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
-    """Return the calibration error of each group from its counts, whose last axis has length k + 1."""
     inside = np.cumsum(counts, axis=-1)  # The last entry is the total.
     return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
 

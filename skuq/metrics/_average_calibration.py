@@ -1,5 +1,3 @@
-"""Average calibration: nominal and observed coverage of quantiles and intervals over all rows."""
-
 from __future__ import annotations
 
 import functools
@@ -124,7 +122,7 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` that all calibration curve metrics with these defaults share."""
+    """Return the function ``rows`` that all metrics of calibration curves with these defaults share."""
 
     def rows(
         y: FloatArray,
@@ -145,7 +143,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of the record of a metric that depends only on the calibration curve."""
+    """Return the fields of a metric record. The metric depends only on the calibration curve."""
 
     def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
         rest = {"levels": default_levels, **options}
@@ -171,7 +169,6 @@ def of_curve(
 
 
 def calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
-    """Return the mean of |p - p_hat| over the last axis."""
     return np.asarray(np.abs(levels - observed).mean(axis=-1))
 
 
@@ -190,7 +187,6 @@ def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArr
 
 
 def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
-    """Return the expected error of a calibrated forecast with a density."""
     grid = level_grid(levels, closed=True)
     return float(np.mean(np.sqrt(2 / np.pi * grid * (1 - grid) / n)))
 

@@ -1,4 +1,4 @@
-"""Bins of rows by a key: bins of equal total weight, or of equal width."""
+"""Bins of rows by a key. All bins have the same total weight or the same width."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from skuq.metrics._kernels import BLOCK, BinIndex, count_below
 STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
-"""Keys with a smaller relative difference count as equal, because the difference may be a rounding error."""
+"""Two keys count as equal if their relative difference is smaller than this, because the difference may be a
+rounding error."""
 
 _STEP = 1 << 10
-"""Number of rows between two stored cumulative weights."""
+"""A cumulative weight is stored after each block of this number of rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bin of each row; `parts` lists rows that are divided between bins, as (rows, bin, fraction)."""
+    """Bin of each row.
+
+    The attribute `parts` lists the rows that are divided between bins, as (rows, bin, fraction).
+    """
 
     n_bins: int
     row_bin: BinIndex
@@ -38,7 +42,6 @@ class Bins:
 
     @property
     def shared(self) -> list[tuple[Any, int, float]]:
-        """Return the parts whose rows belong only partly to the bin."""
         return [part for part in self.parts if part[2] < 1]
 
     def totals(self) -> FloatArray:
@@ -107,7 +110,7 @@ def _pieces(rows: Any) -> list[Any]:
 
 
 class Binning:
-    """Bins of rows by a key, for repeated calls with different weights."""
+    """Bins of rows by a key. They are computed repeatedly, for different weights."""
 
     def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
         self.key, self.n_bins, self.strategy = key, check_n_bins(n_bins, key.size), strategy
@@ -147,7 +150,10 @@ class Binning:
         return float(key.min()), float(key.max())
 
     def _of_equal_weight(self, weight: FloatArray | None) -> Bins:
-        """Return bins of equal total weight; rows with equal keys are divided in the same proportions."""
+        """Return bins of equal total weight.
+
+        Rows with equal keys are divided between bins in the same proportions.
+        """
         key, n_bins = self._ordered, self.n_bins
         ends = None if weight is None else CumulativeWeight(weight[self._order])
         total = float(key.size) if ends is None else ends.before(key.size)
@@ -199,7 +205,7 @@ def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | 
 
 
 class CumulativeWeight:
-    """Cumulative weights of rows, computed only at the requested rows."""
+    """Cumulative weights of rows. They are computed only at the requested rows."""
 
     def __init__(self, weight: FloatArray) -> None:
         self._weight = weight
@@ -212,14 +218,12 @@ class CumulativeWeight:
         return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
 
     def row_at(self, edge: float) -> int:
-        """Return the first row whose cumulative weight is larger than ``edge``."""
         block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
         ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
         return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first index at which a condition is true, or n if it is never true."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))
@@ -230,7 +234,6 @@ def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
 
 
 def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
-    """Return the start and the stop of the group of equal keys that contains a row."""
 
     def differ(rows: slice) -> BoolArray:
         after = ordered[row + 1 :][rows]
@@ -244,7 +247,7 @@ def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
 
 
 def bin_means(bins: Bins, columns: Callable[[Any], tuple[FloatArray, ...]]) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of the non-empty bins, shape (b,), and the means of the columns, shape (c, b)."""
+    """Return the weights of the non-empty bins, shape (b,), and the mean of each column, shape (c, b)."""
     total = bins.totals()
     occupied = total > 0
     return total[occupied], bins.sums(columns)[:, occupied] / total[occupied]

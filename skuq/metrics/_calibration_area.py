@@ -1,4 +1,4 @@
-"""The area between the calibration curve and the diagonal."""
+"""Area between the calibration curve and the diagonal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed
 from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
-"""A ramp shorter than this counts as a jump, because rounding errors would dominate its slope."""
+"""A ramp that is shorter than this counts as a jump, because rounding errors would dominate its slope."""
 
 
 def check_area(*, kind: str = "quantile", levels: int | ArrayLike | None = None) -> FloatArray | None:
-    """Return the levels of the piecewise linear curve, or None for the exact area."""
     check_option(kind, "kind", KINDS)
     return None if levels is None else _increasing_grid(levels)
 
@@ -50,7 +49,10 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the area between the diagonal and a curve with steps at ``entry``, as a function of weights."""
+    """Return a function of the weights.
+
+    It computes the area between the diagonal and a curve with steps at ``entry``.
+    """
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -77,7 +79,10 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the area for targets whose covered share rises linearly, as a function of weights."""
+    """Return a function of the weights.
+
+    It computes the area for targets whose covered share rises linearly.
+    """
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))
@@ -105,7 +110,6 @@ def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
 
 
 def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the area between the diagonal and the piecewise linear curve."""
     gap, width = observed - levels, np.diff(levels)
     left, right = gap[:-1], gap[1:]
     size = np.abs(left) + np.abs(right)

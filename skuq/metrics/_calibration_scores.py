@@ -20,7 +20,7 @@ REDUCTIONS = ("sum", "mean")
 
 
 def check_score(n_levels: int, *, level_weights: ArrayLike | None = None, reduction: str = "sum") -> None:
-    """Raise for an unknown reduction or invalid weights of the levels."""
+    """Raise an error for an unknown reduction, or for invalid weights of the levels."""
     check_option(reduction, "reduction", REDUCTIONS)
     if level_weights is not None:
         _check_level_weights(level_weights, n_levels)

@@ -17,14 +17,14 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 
 ClassForecast = np.ndarray
-"""Probabilities, or sets as booleans, of shape (n, K)."""
+"""Array of shape (n, K), which contains probabilities, or sets as booleans."""
 
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
 @dataclass(frozen=True)
 class CheckedClasses:
-    """Checked rows with positive weight; ``codes`` are the codes of their targets."""
+    """Checked rows with positive weight. The array ``codes`` contains the codes of the targets."""
 
     codes: IntArray
     forecast: ClassForecast
@@ -97,8 +97,8 @@ def check_labels(
     known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
     if labels is None and len(known) != n_classes:
         raise ValueError(
-            f"`labels` must contain the classes of all {n_classes} columns if `y_true` lacks some "
-            f"classes, got None and a `y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
+            f"`labels` must be given if `y_true` does not contain all {n_classes} classes, got None and a "
+            f"`y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
         )
     if known.shape != (n_classes,):
         raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")
@@ -136,7 +136,6 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Return the type of the labels in words, because pandas does not match labels of different types."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"
     return _KINDS.get(labels.dtype.kind, "objects")

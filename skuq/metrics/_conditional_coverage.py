@@ -1,4 +1,4 @@
-"""Conditional coverage error: loss of the nominal coverage minus loss of an estimated coverage."""
+"""Conditional coverage error, the loss of the nominal coverage minus the loss of an estimated coverage."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def excess_risk(inside: FloatArray, estimated: FloatArray, coverage: float, norm
 
 
 class CoverageClassifier(BaseEstimator):
-    """Classifier that predicts whether an interval contains its target; constant if all labels agree."""
+    """Classifier that predicts whether an interval contains its target.
+
+    It is constant if all labels are equal.
+    """
 
     def __init__(self, classifier: Any) -> None:
         self.classifier = classifier

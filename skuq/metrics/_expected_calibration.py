@@ -20,7 +20,6 @@ NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the probability of a class, or of the most probable class, and whether it is observed."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
     # Because of rounding, a probability may be slightly larger than 1.
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)
@@ -28,14 +27,12 @@ def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tu
 
 
 def _edge_tolerance(proba: ClassForecast) -> float:
-    """Return the tolerance for probabilities on the edge of a bin, which depends on their precision."""
     return max(ROUNDING, mass_tolerance(proba))
 
 
 def _bins(
     confidence: FloatArray, tolerance: float, n_bins: int, strategy: str, weight: FloatArray | None
 ) -> Bins:
-    """Return bins of equal weight, or bins of equal width in [0, 1] that include their upper edge."""
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)

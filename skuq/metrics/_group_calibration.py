@@ -1,4 +1,4 @@
-"""Group calibration: errors and predicted standard deviations in groups of rows with similar uncertainty."""
+"""Group calibration: errors and predicted standard deviations in groups of similar uncertainty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ON = ("std", "variance")
 
 
 class RowGroups(NamedTuple):
-    """Groups of rows with similar standard deviations: weights, root mean variances and root mean errors."""
+    """Groups of rows with similar standard deviations.
+
+    The groups have weights, root mean variances and root mean errors.
+    """
 
     weight: FloatArray
     std: FloatArray
@@ -28,7 +31,6 @@ class RowGroups(NamedTuple):
 
 
 def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-    """Return the `Merging` of a metric that needs only the sums of each group of rows."""
 
     def value(groups: RowGroups, **options: Any) -> float:
         dist = Normal(np.zeros_like(groups.std), groups.std)
@@ -58,7 +60,6 @@ def ence_of_weights(
 
 
 def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
-    """Return the mean of |RMV - RMSE| / RMV over the bins, with 0 / 0 = 0."""
     gap = np.abs(rmv - rmse)
     relative = np.full_like(gap, np.inf)
     relative[gap == 0] = 0.0
@@ -67,7 +68,6 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
-    """Return the expected ENCE of a calibrated Gaussian forecast, or NaN if no formula is known."""
     return float(np.sqrt(n_bins / (np.pi * n))) if strategy == "quantile" else np.nan
 
 
@@ -292,7 +292,10 @@ def uncertainty_calibration_error(
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Predicted standard deviations and errors of rows, divided by units that avoid overflow of squares."""
+    """Predicted standard deviations and errors of rows.
+
+    Both are divided by units, so that squares do not overflow.
+    """
 
     std: FloatArray
     error: FloatArray
@@ -314,14 +317,12 @@ class Squares:
 
     @staticmethod
     def bins_variance(strategy: str, on: str) -> bool:
-        """Return whether rows are binned by variance instead of standard deviation."""
         return on == "variance" and strategy == "uniform"
 
     def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return the means of variances and squared errors in one common unit, and this unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

@@ -25,7 +25,7 @@ from skuq.distributions._pit import pit_scores, tie_tolerance
 from skuq.metrics._kernels import covered
 
 Forecast = Distribution | FloatArray
-"""A distribution, or bounds of shape (n, 2)."""
+"""Distribution of n rows, or bounds of shape (n, 2)."""
 
 AnyForecast = TypeVar("AnyForecast", Distribution, FloatArray)
 
@@ -66,7 +66,6 @@ def check_covered(
     *,
     allow_nan: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return the rows with positive weight: 1 for covered targets and 0 for others, features, weights."""
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     n = np.shape(y_true)[0]
@@ -82,7 +81,10 @@ def check_nominal(*, coverage: Any = DEFAULT_COVERAGE) -> float:
 
 
 def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
-    """Return the features of n rows as a finite array of shape (n, d); NaN may be allowed."""
+    """Return the features of n rows as a finite array of shape (n, d).
+
+    If ``allow_nan``, the array may contain NaN.
+    """
     numeric = isinstance(X, pd.DataFrame) and all(map(pd.api.types.is_numeric_dtype, X.dtypes))
     try:
         # numpy cannot convert the missing values of pandas' extension types.
@@ -151,7 +153,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals; a bound on the atom of the target is replaced by the target."""
+    """Return the central intervals. A bound on the atom of the target is replaced by the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds
@@ -182,13 +184,16 @@ def _is_empty(column: Any) -> bool:
 
 
 def is_bounds(y_pred: Any) -> bool:
-    """Return whether the forecast is an array of bounds; False for tuples."""
+    """Return whether the forecast is an array of bounds. A tuple is not an array."""
     is_dist = isinstance(y_pred, Distribution | JointDistribution)
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not is_dist)
 
 
 def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
-    """Return the checked bounds: at least one row, no lower bound of inf and no upper bound of -inf."""
+    """Return the checked bounds.
+
+    There is at least one row, no lower bound is inf, and no upper bound is -inf.
+    """
     bounds = check_bounds(y_pred)
     if bounds.shape[0] == 0:
         raise ValueError("`y_pred` must have at least one row, got none.")

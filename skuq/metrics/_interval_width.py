@@ -1,4 +1,4 @@
-"""Width of prediction intervals relative to the spread of the targets, and with a penalty for misses."""
+"""Width of prediction intervals, divided by the spread of the targets. A penalty for misses can be added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""The search for the range begins with this number of smallest and of largest targets."""
+"""The search for the range begins with this number of the smallest and of the largest targets."""
 
 
 def check_width(
@@ -71,14 +71,13 @@ def nmpiw_of_means(
     y_train: ArrayLike | None = None,
     **_: Any,
 ) -> float:
-    """Return the relative width from the mean width, and the range and standard deviation of the targets."""
     if isinstance(norm, str) and y_train is None:
         return relative_width(float(means[0]), getattr(targets, norm))
     return relative_width(float(means[0]), width_unit(norm, np.zeros(1), y_train)(None))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return the unit of the widths as a function of weights."""
+    """Return a function of the weights that computes the unit of the widths."""
     if not isinstance(norm, str):
         if y_train is not None:
             raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
@@ -94,14 +93,13 @@ def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> W
 
 
 class TargetRange:
-    """Range of the targets with positive weight, as a function of weights."""
+    """Range of the targets with positive weight, as a function of the weights."""
 
     def __init__(self, y: FloatArray) -> None:
         self.y = y
 
     @cached_property
     def _ends(self) -> tuple[IntArray, IntArray]:
-        """Rows of the smallest and of the largest targets; each begins with the most extreme target."""
         k = min(_ENDS, self.y.size)
         low = np.argpartition(self.y, k - 1)[:k]
         high = np.argpartition(self.y, -k)[-k:]
@@ -119,7 +117,6 @@ class TargetRange:
 
 
 def relative_width(width: float, unit: float) -> float:
-    """Return width / unit, with 0 / 0 = 0."""
     if unit > 0:
         return width / unit
     return 0.0 if width == 0 else np.inf
@@ -245,7 +242,7 @@ def cwc_of_means(
 
 
 def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
-    """Check the options, and return the criterion as a function of relative width and excess coverage."""
+    """Check the options. Return the criterion as a function of the relative width and the excess coverage."""
     check_option(formula, "formula", FORMULAS)
     strength, nominal = check_number(eta, "eta"), check_single_coverage(coverage)
     if strength < 0 and formula == "khosravi":
@@ -254,7 +251,6 @@ def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float,
 
 
 def coverage_width(width: float, excess_coverage: float, eta: float, formula: str) -> float:
-    """Return the criterion from the relative width and the coverage minus the nominal coverage."""
     with np.errstate(over="ignore"):
         if formula == "mapie":
             factor = float(np.exp(-eta * excess_coverage**2))

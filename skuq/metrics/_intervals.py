@@ -55,10 +55,10 @@ def prediction_interval_coverage(
 ) -> float:
     r"""Return the prediction interval coverage probability (PICP), the share of targets in their interval.
 
-    Neither direction is better: compare the share with the nominal coverage. A lower share means
-    overconfidence, and a higher share means that intervals are too wide. The metric is not proper and cannot
-    select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss` includes
-    the width.
+    Neither larger nor smaller values are better: compare the share with the nominal coverage. A lower share
+    means overconfidence, and a higher share means that intervals are too wide. The metric is not proper and
+    cannot select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss`
+    includes the width.
 
     Parameters
     ----------
@@ -107,7 +107,6 @@ def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAUL
 
 
 def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
-    """Return the expected error of calibrated intervals, by the normal approximation."""
     return math.sqrt(2 / math.pi * coverage * (1 - coverage) / n)
 
 

@@ -17,19 +17,19 @@ from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 BinIndex = NDArray[np.integer[Any]]
-"""Bin or count of each row, as small integers."""
+"""Bin or count of each row, in a small integer type."""
 
 BLOCK = 1 << 15
 """Number of rows per block. The intermediate results of a block fit into the processor's cache."""
 
 MOST_LEVELS = 10**6
-"""Largest number of equally spaced levels."""
+"""There are at most this number of equally spaced levels."""
 
 FEW = 16
-"""Up to this number of thresholds, it is fastest to compare all values with each threshold."""
+"""With up to this number of thresholds, it is fastest to compare all values with each threshold."""
 
 CELLS = 1 << 12
-"""Number of cells of the lookup table, which is used for more thresholds."""
+"""Number of cells of the lookup table. The table is used for more than ``FEW`` thresholds."""
 
 
 def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -37,7 +37,10 @@ def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = False) -> FloatArray:
-    """Return probability levels; an integer m means i / (m + 1), i = 1..m. `closed` allows 0 and 1."""
+    """Return probability levels.
+
+    An integer m means i / (m + 1), i = 1..m. If ``closed``, 0 and 1 are allowed.
+    """
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
@@ -56,7 +59,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, computed faster."""
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, in less time."""
     # The table needs finite thresholds. All finite values lie strictly between the infinite thresholds.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
@@ -75,7 +78,7 @@ def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right")
 
 
 def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinIndex], None] | None:
-    """Return a function that writes the counts to an array, or None if `np.searchsorted` is faster."""
+    """Return a function that writes the counts to an array. Return None if `np.searchsorted` is faster."""
     compare = np.greater_equal if side == "right" else np.greater
     if thresholds.size <= FEW:
 
@@ -116,7 +119,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
 
 
 def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return (y - loc) / scale, which is infinite if it overflows."""
+    """Return (y - loc) / scale. The result is infinite if it overflows."""
     z = y - loc
     with np.errstate(over="ignore"):
         z /= scale
@@ -124,13 +127,15 @@ def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
 
 
 def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the central intervals of one row at coverages in [0, 1]."""
     bounds = np.empty((2, levels.size))
     standard._interval((1 - levels) / 2, bounds)
     return bounds[0], bounds[1]
 
 
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:
-    """Return (loc, scale, standard distribution) of a location-scale family with positive scales, or None."""
+    """Return (loc, scale, standard distribution) of a location-scale family with positive scales.
+
+    Return None for other families.
+    """
     form = dist._standard_form()
     return None if form is None or not np.all(form[1] > 0) else form

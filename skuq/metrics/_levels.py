@@ -1,10 +1,10 @@
 """Levels at which quantiles and central intervals cover their targets.
 
 A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
-the target, and the central intervals of all coverages c >= |2 PIT - 1| contain it. Location-scale families
-need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target on an atom
-is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore increases
-linearly with the level.
+the target, and the central intervals of all coverages c >= |2 PIT - 1| contain the target. Location-scale
+families need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target
+on an atom is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore
+increases linearly with the level.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Shares of rows; each is covered linearly more between the levels ``start`` and ``stop``."""
+    """Share of each row.
+
+    The covered part of the share rises linearly from 0 at the level ``start`` to the whole share at the level
+    ``stop``.
+    """
 
     start: FloatArray
     stop: FloatArray
@@ -41,7 +45,10 @@ class Entry(NamedTuple):
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return the levels between which each target becomes covered."""
+    """Return the levels at which each target becomes covered.
+
+    On an atom, the covered share grows between two levels.
+    """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
@@ -61,7 +68,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
-    """Return the index of the lowest level that covers each target, or k if no level covers it."""
+    """Return the index of the lowest level that covers each target, or k if no level covers the target."""
     check_option(kind, "kind", KINDS)
     form = location_scale(dist)
     if kind == "quantile":
@@ -85,7 +92,6 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
 
 
 def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> FloatArray:
-    """Return the PIT of each row, or a faster approximation between the same two levels."""
     place = dist._cdf_between(y, levels) if isinstance(dist, Quantiles) else None
     return dist.cdf(y) if place is None else place
 
@@ -93,7 +99,10 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function from bins to the covered weight of each bin at each level, shape (bins, k)."""
+    """Return a function of the bins.
+
+    It computes the covered weight of each bin at each level, shape (bins, k).
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -102,7 +111,10 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return the share of each row whose first covering level is each level, sparse, shape (n, k + 1)."""
+    """Return a sparse array of shape (n, k + 1).
+
+    It contains the share of a row that is first covered at each level.
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
         return sparse.csr_array(
@@ -126,7 +138,6 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
 
 
 def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the observed share at each level from the column means of `level_rows`."""
     place = np.unique(levels, return_inverse=True)[1].ravel()
     return np.asarray(np.cumsum(means, axis=-1)[..., place])
 
@@ -141,7 +152,6 @@ def observed_proportions(
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the calibration curve of sorted uniform numbers in place of the PIT values."""
     return np.searchsorted(entry, levels, side="right") / entry.size
 
 

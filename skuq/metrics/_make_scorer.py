@@ -1,4 +1,4 @@
-"""Functions that return scorers, from the name of a metric or from a metric and its options."""
+"""Functions that return scorers. The metric is given by its name, or as a function with options."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def make_scorer(
         options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
-            f"`greater_is_better` must be None for {spec.abbreviation!r}, because the direction of this "
-            f"metric is fixed ({spec.direction} is better), got {greater_is_better!r}."
+            f"`greater_is_better` must be None for {spec.abbreviation!r}, got {greater_is_better!r}. The "
+            f"direction of this metric is fixed ({spec.direction} is better)."
         )
     scorer = ClassScorer if spec.of_classes else DistributionScorer
     if spec.direction is None and greater_is_better is not None:
@@ -226,14 +226,13 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
 
 
 def _calls_of(spec: MetricSpec) -> list[str]:
-    """Return calls of `make_scorer` that an error suggests for a metric with required options."""
     always = [f"{option}=..." for option in spec.required_options]
     choices = [[*always, f"{option}=..."] for option in spec.one_of or spec.any_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
 def require_spec(name: object) -> MetricSpec:
-    """Return the record of a metric by name or function; the error suggests similar names."""
+    """Return the record of a metric, given its name or function. The error suggests similar names."""
     spec = find_spec(name)
     if spec is not None:
         return spec

@@ -1,9 +1,9 @@
-"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
+"""Murphy diagrams, which show the mean elementary score of point forecasts at each threshold.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
-y. A row is active at the thresholds in this interval. The sum over all active rows is the difference of two
-sums: over the rows whose interval has begun, and over the rows whose interval has ended. Both sums are prefix
-sums of sorted rows.
+y. A row is active at the thresholds in this interval. The sum over all active rows is a difference: the sum
+over the rows whose interval has begun, minus the sum over the rows whose interval has ended. Both sums are
+prefix sums of sorted rows.
 """
 
 from __future__ import annotations
@@ -164,7 +164,10 @@ def murphy_curve(
 
 @dataclass(frozen=True)
 class _Point:
-    """Mean, quantile or probability of an event, and its elementary scores."""
+    """Functional of a distribution and its elementary scores.
+
+    It is a mean, a quantile or the probability of an event.
+    """
 
     functional: str
     level: float
@@ -181,7 +184,6 @@ class _Point:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return intercept and slope of the elementary score as a function of theta between y and x."""
         if self.functional == "quantile":
             return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
@@ -200,7 +202,6 @@ def _read_point(functional: str, level: float, threshold: float | None) -> _Poin
 
 
 def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
-    """Return the thresholds, and whether the score at each threshold is a left limit."""
     if thetas is None:
         points = np.unique(np.concatenate(values))
         points = points[np.isfinite(points)]
@@ -224,7 +225,6 @@ class _Rows:
         self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
 
     def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the means of the scores minus the scores of `other`, and the means of their squares."""
         first, second = self._moments(*self._ends(x), x)
         if other is None:
             return first, second
@@ -238,7 +238,6 @@ class _Rows:
         return np.minimum(x, self.target), np.maximum(x, self.target)
 
     def _moments(self, start: FloatArray, stop: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of the scores and of their squares."""
         constant, slope = self.point.line(self.target < x, self.y)
         products = constant, slope, constant**2, constant * slope, slope**2
         total = self._sums_of_active(start, stop)

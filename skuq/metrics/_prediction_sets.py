@@ -64,11 +64,12 @@ def set_coverage_score(
 ) -> float:
     r"""Return the share of labels that are in their prediction set.
 
-    Neither direction is better. For sets that are formed from probabilities, compare the share with the
-    probability mass of the sets, as `set_coverage_error` does. Do not compare it with `coverage`: each set
-    includes the class at which the sum of the probabilities crosses the coverage, so the 90 % sets of an
-    accurate calibrated classifier contain up to 100 % of the labels. For conformal sets, compare the share
-    with `coverage`. The metric is not proper, because sets with all classes contain every label.
+    Neither larger nor smaller values are better. For sets that are formed from probabilities, compare the
+    share with the probability mass of the sets, as `set_coverage_error` does. Do not compare it with
+    `coverage`: each set includes the class at which the sum of the probabilities crosses the coverage, so the
+    90 % sets of an accurate calibrated classifier contain up to 100 % of the labels. For conformal sets,
+    compare the share with `coverage`. The metric is not proper, because sets with all classes contain every
+    label.
 
     Parameters
     ----------
@@ -214,7 +215,6 @@ def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -
 def set_error_of_mean(
     mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    """Return the mean excess coverage, or its absolute value unless `signed`."""
     return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
 
 
@@ -426,7 +426,6 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

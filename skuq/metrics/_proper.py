@@ -1,4 +1,4 @@
-"""Proper scores of the whole distribution, which measure calibration and sharpness together."""
+"""Proper scores of the whole distribution. They measure calibration and sharpness together."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the fair CRPS of ensembles, in which E|X - X'| is the mean over pairs of different members."""
+    """Return the fair CRPS of ensembles. E|X - X'| is then the mean over pairs of different members."""
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
     if not isinstance(dist, Empirical):
@@ -118,7 +118,6 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
 
 
 def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return minus the log density, or minus the log mass if the forecast has only atoms on known points."""
     return -(dist.logpmf(y) if dist.has_mass else dist.logpdf(y))
 
 

@@ -52,7 +52,7 @@ def qce_of_weights(
 
 
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean gap between the coverage in a bin and the level, over levels and rows (eq. 24)."""
+    """Return the mean gap between level and coverage in a bin, over levels and rows (equation 24)."""
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
 
@@ -66,7 +66,6 @@ def qce_of_groups(
     strategy: str = "quantile",
     marginal: bool = False,
 ) -> float:
-    """Return the error from groups of rows and the means of `level_rows` in each group."""
     grid = np.sort(level_grid(levels, closed=True))
     share = proportions_of_means(means.T, grid).T
     bins = Binning(groups.std, 1 if marginal else n_bins, strategy).bins(groups.weight)

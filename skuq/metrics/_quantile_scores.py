@@ -1,4 +1,4 @@
-"""Proper scores of quantiles and of the intervals between them."""
+"""Proper scores of quantiles, and of intervals between two quantiles."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
 def pinball_by_level(
     y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the mean pinball loss at each level, shape (k,), in O(n) memory."""
+    """Return the mean pinball loss at each level, shape (k,). The memory is O(n)."""
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
     form = location_scale(dist) if levels.size > 1 else None
     if form is None:
@@ -235,7 +235,10 @@ def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatA
 def interval_score_by_coverage(
     y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
+    """Return the mean interval score at each coverage, shape (k,).
+
+    It is computed from the pinball losses of the bounds.
+    """
     alpha = 1 - coverages
     pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
     return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])

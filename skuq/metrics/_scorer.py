@@ -31,7 +31,6 @@ class MetricScorer(BaseScorer):
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether larger values of the metric itself are better. The scorer negates a loss."""
         return bool(self._sign > 0)
 
     def __repr__(self) -> str:
@@ -47,14 +46,13 @@ class MetricScorer(BaseScorer):
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
     def _compute(self) -> MetricFunction:
-        """Return the metric without the small-sample warning, because each fold would repeat the warning."""
         spec = find_spec(self._score_func)
         compute: MetricFunction = self._score_func if spec is None else spec.compute
         return compute
 
 
 class DistributionScorer(MetricScorer):
-    """Scorer of predictive distributions from `~skuq.prediction.predict_dist`."""
+    """Scorer of the predictive distributions from `~skuq.prediction.predict_dist`."""
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
@@ -63,14 +61,13 @@ class DistributionScorer(MetricScorer):
         return float(self._sign * self.metric_value(y_true, dist, X, **metadata))
 
     def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
-        """Return the metric, with its own sign, of given distributions for X."""
         spec = find_spec(self._score_func)
         features = (X,) if spec is not None and spec.needs_X else ()
         return float(self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
 
 class ClassScorer(MetricScorer):
-    """Scorer of class probabilities, or of prediction sets from `~skuq.prediction.predict_set`."""
+    """Scorer of class probabilities, or of the prediction sets from `~skuq.prediction.predict_set`."""
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
@@ -87,7 +84,6 @@ class ClassScorer(MetricScorer):
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
-    """Return a prediction from scikit-learn's cache of one call with several metrics."""
     bound = getattr(method_caller, "args", ())
     cache = bound[0] if bound and isinstance(bound[0], dict) else {}
     if key not in cache:

@@ -1,4 +1,4 @@
-"""Sharpness: the concentration of the forecasts, without the targets."""
+"""Sharpness, which is the concentration of the forecasts and does not depend on the targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def check_kind(*, kind: str = "std") -> None:
 
 
 def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
-    """Return the standard deviation or variance of each row, or None for kind="rms"."""
     check_kind(kind=kind)
     std = finite_std(dist)
     if kind == "std":

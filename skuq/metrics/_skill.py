@@ -1,4 +1,4 @@
-"""Proper scores relative to a reference forecast that does not depend on X."""
+"""Proper scores compared with the score of a reference forecast that does not depend on X."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def crpss_rows(
 
 
 def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return 1 - score / reference from the two means, or 0 if both means are 0."""
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -134,7 +133,6 @@ def check_one_reference(y_train: object, reference: object) -> None:
 
 
 def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
-    """Return the reference forecasts of the rows with positive weight, or the one forecast for all rows."""
     dist = as_distribution(reference)
     if len(dist) == 1:
         return dist
@@ -155,7 +153,6 @@ def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
 
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
-    """Return the CRPS of the empirical distribution of the members at each target."""
     center = float(np.median(members))
     x = np.sort(members) - center
     target, m = y - center, x.size
@@ -169,7 +166,6 @@ def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
 def msll_rows(
     y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the log densities of the reference and of the forecast for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
         against: Distribution = normal_of(check_target(y_train, "y_train"))
@@ -179,7 +175,6 @@ def msll_rows(
 
 
 def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return the difference of the mean log densities, or inf if the forecast's mean is -inf."""
     against, own = means[..., 0], means[..., 1]
     with np.errstate(invalid="ignore"):  # The difference is NaN if both means are minus infinity.
         return np.where(own == -np.inf, np.inf, against - own)

@@ -20,33 +20,32 @@ from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
 WeightFunction = Callable[[FloatArray | None], float]
-"""Metric of fixed targets and forecasts, as a function of the weights of the rows."""
+"""Function of the weights of the rows. It returns a metric of fixed targets and forecasts."""
 
 RowValues = FloatArray | tuple[FloatArray, ...]
-"""One or several arrays of shape (n,)."""
+"""One or more arrays of shape (n,), with one value per row."""
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedWeights:
-    """Metric whose function ``of_ordered`` takes the weights in the given ``order`` of the rows."""
+    """Metric whose function ``of_ordered`` takes the weights of the rows in the given ``order``."""
 
     order: IntArray
     of_ordered: WeightFunction
 
     def __call__(self, weight: FloatArray | None) -> float:
-        """Return the metric for weights in the original order of the rows."""
         return self.of_ordered(None if weight is None else weight[self.order])
 
 
 P = ParamSpec("P")
 
 SMALL_SAMPLE = 500
-"""Smallest number of rows for reliable calibration metrics (Wibbeke et al. 2025, section 4.5)."""
+"""Calibration metrics are reliable for this number of rows or more (Wibbeke et al. 2025, section 4.5)."""
 
 _NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
 
 SMALL_REPORT = 50
-"""Smallest number of rows for reliable confidence intervals of a report.
+"""The confidence intervals of a report are reliable for this number of rows or more.
 
 In 150 simulations, the 95 % confidence intervals of the coverage, the CRPS and the interval score contained
 the true value in the following shares: .37, .79 and .35 with 5 rows; .86, .91 and .77 with 20 rows; .95, .93
@@ -173,18 +172,17 @@ class MetricSpec:
 
     @property
     def compute(self) -> MetricFunction:
-        """Public function without its small-sample warning."""
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
 
     @property
     def small_sample(self) -> bool:
-        """Whether the function warns below `SMALL_SAMPLE` rows."""
+        """Return whether the function warns below `SMALL_SAMPLE` rows."""
         return self.compute is not self.function
 
     @property
     def needs_X(self) -> bool:
-        """Whether the function takes the features; reports and resampling omit such metrics."""
+        """Return whether the function takes the features. Reports and resampling omit such metrics."""
         return "X" in inspect.signature(self.function).parameters
 
     @property
@@ -193,33 +191,35 @@ class MetricSpec:
 
     @property
     def scorer_name(self) -> str:
-        """Name of the scorer; losses have the prefix ``neg_``."""
+        """Return the name of the scorer. Losses have the prefix ``neg_``."""
         return f"neg_{self.abbreviation}" if self.direction == "lower" else self.abbreviation
 
     @property
     def of_classes(self) -> bool:
-        """Whether the target is a class and the forecast has one column per class."""
         return self.needs in ("proba", "set")
 
     @property
     def of_targets(self) -> bool:
-        """Whether the forecast is a joint distribution of several targets."""
+        """Return whether the forecast is a joint distribution of several targets."""
         return self.needs == "joint"
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the function with their defaults, ``inspect.Parameter.empty`` for required options."""
+        """Return the options of the function and their defaults.
+
+        A required option has the default ``inspect.Parameter.empty``.
+        """
         parameters = inspect.signature(self.function).parameters
         return {name: item.default for name, item in parameters.items() if name not in _NOT_OPTIONS}
 
     @property
     def required_options(self) -> tuple[str, ...]:
-        """Options without a default; metrics with such options have no predefined scorer."""
+        """Return the options without a default. Metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
 
     @property
     def ready_made(self) -> bool:
-        """Whether the metric is useful without options."""
+        """Return whether the metric is useful without options."""
         return not (self.required_options or self.one_of or self.any_of)
 
     @property
@@ -276,7 +276,7 @@ ORDER = (
     "linear_crps",
     "dawid_sebastiani",
 )
-"""Metrics in the order of the report and tables. Other metrics follow in the order of definition."""
+"""Order of the metrics in the report and in tables. Other metrics follow in the order of definition."""
 
 _SPECS: dict[str, MetricSpec] = {}
 _ABBREVIATIONS: dict[object, str] = {}
@@ -312,7 +312,6 @@ def find_spec(metric: object) -> MetricSpec | None:
 
 
 def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float]:
-    """Return the function with a warning about fewer than `SMALL_SAMPLE` rows."""
 
     @functools.wraps(compute)
     def function(*args: P.args, **kwargs: P.kwargs) -> float:

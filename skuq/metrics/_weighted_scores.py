@@ -1,4 +1,4 @@
-"""Proper scores with more weight on a region of targets or of levels."""
+"""Proper scores with more weight on some targets or on some levels."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ LEVEL_WEIGHTS = {
     "right": Polynomial([0.0, 0.0, 1.0]),
     "center": Polynomial([0.0, 1.0, -1.0]),
 }
-"""Weight of a level as a polynomial of the level."""
+"""Weight of a level, as a polynomial of the level."""
 
 
 def _in_blocks(
     score: Callable[[FloatArray, Distribution], FloatArray], y: FloatArray, dist: Distribution
 ) -> FloatArray:
-    """Return the scores of all rows, computed in blocks to limit the memory."""
     if y.size <= BLOCK:
         return score(y, dist)
     blocks = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]

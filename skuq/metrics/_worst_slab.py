@@ -1,4 +1,4 @@
-"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
+"""Worst-slab coverage, which is the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 
 ROUNDING = 1e-9
-"""Relative tolerance for rounding errors in the comparison of weights."""
+"""Tolerance for relative rounding errors in the comparison of weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Slab:
 def split_search(
     n: int, weight: FloatArray, size: float, rng: np.random.RandomState
 ) -> tuple[IntArray, IntArray]:
-    """Split the rows at random; the first part has a share ``size`` of the weight."""
+    """Split the rows at random. The first part has the share ``size`` of the weight."""
     order = rng.permutation(n)
     running = np.cumsum(weight[order])
     k = int(np.searchsorted(running, size * running[-1] * (1 + ROUNDING), side="right"))
@@ -51,7 +51,6 @@ def split_search(
 def distinct_rows(
     X: FloatArray, inside: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct rows of X, with the covered and the total weight of each."""
     distinct, index = np.unique(X, axis=0, return_inverse=True)
     covered, total = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
     return distinct, covered.astype(np.float64), total.astype(np.float64)
@@ -60,7 +59,7 @@ def distinct_rows(
 def lowest_segment(
     covered: FloatArray, total: FloatArray, least: float, level: float
 ) -> tuple[float, int, int] | None:
-    """Return the coverage, start and stop of the run of rows with the lowest coverage, or None."""
+    """Return the coverage, the start and the stop of the run of rows with the lowest coverage, or None."""
     # A run of rows needs at least the weight `least`. For each stop, this is the last start of such a run.
     last = np.searchsorted(total, total - least, side="right") - 1
     stops = np.flatnonzero(last >= 0)
@@ -83,7 +82,7 @@ def lowest_segment(
 def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
-    """Return the slab of lowest coverage that contains at least a given share of the weight."""
+    """Return the slab with the lowest coverage that contains at least the given share of the weight."""
     X, covered_weight, weight = distinct_rows(X, inside, weight)
     least = min_share * float(weight.sum()) * (1 - ROUNDING)
     level = float(covered_weight.sum() / weight.sum())
@@ -104,7 +103,7 @@ def worst_slab(
 def draw_directions(
     X: FloatArray, weight: FloatArray, n_directions: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return random directions with a uniform distribution for standardized columns, shape (k, d)."""
+    """Return random directions, shape (k, d). For standardized columns, their distribution is uniform."""
     if X.shape[1] == 1:
         return np.ones((1, 1))
     scale = np.array([standard_deviation(column, weight) for column in X.T])
@@ -151,13 +150,13 @@ def worst_slab_coverage(
 ) -> float:
     r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
 
-    Neither direction is better: compare the coverage with its nominal value. A slab contains the rows whose
-    projection on a direction in X lies between two bounds. A part of the rows is used to search the slab with
-    the lowest coverage, in random directions. The coverage of this slab is computed from the other rows, so
-    that the search causes no bias. The metric is not proper: suppose that 90 % of the intervals, chosen at
-    random, are infinite, and all other intervals miss their targets. Every slab then has a coverage of about
-    90 %. Use the scorer of this metric for monitoring, and select models by `crps_loss` or
-    `interval_score_loss`.
+    Neither larger nor smaller values are better: compare the value with the nominal coverage. A slab contains
+    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to search
+    for the slab with the lowest coverage, along random directions. The coverage of this slab is computed from
+    the other rows, so that the search causes no bias. The metric is not proper, so useless intervals may look
+    perfect: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals miss
+    their targets. Every slab then has a coverage of about 90 %. Use the scorer of this metric for monitoring,
+    and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -259,8 +258,8 @@ def worst_slab_coverage(
     n = inside.size
     if n < 2:
         raise ValueError(
-            "`y_true` must have at least two rows of positive weight, because the search and the evaluation "
-            f"use different rows, got {n}."
+            f"`y_true` must have at least two rows of positive weight, got {n}. The search for the slab and "
+            "its evaluation use different rows. Pass more rows."
         )
     # Weights are divided by their maximum, so that rounding cannot decide between two slabs of equal
     # coverage.
@@ -271,8 +270,8 @@ def worst_slab_coverage(
     rows = read[slab.contains(features[read])]
     if not rows.size:
         raise ValueError(
-            f"`y_true` must have more rows: the worst slab was found on {search.size} rows and contains none "
-            f"of the {read.size} other rows. Pass more rows or a larger `min_share`."
+            f"`y_true` must have more rows. The worst slab was found on {search.size} rows, and none of the "
+            f"{read.size} other rows lies in it. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
 

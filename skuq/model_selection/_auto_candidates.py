@@ -1,4 +1,4 @@
-"""Default search space: recalibrators, and the base models of all installed packages."""
+"""Default search space, with recalibrators and the base models of all installed packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def import_optuna() -> Any:
 
 
 def default_space() -> dict[str, dict[str, Any]]:
-    """Return the default space, with the estimators of all installed packages."""
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):
@@ -40,7 +39,7 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space without imports; base models with a low CRPS for their time come first."""
+    """Return the default space without imports. Base models with a low CRPS for their time come first."""
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
         "max_features": uniform(0.3, 0.7),

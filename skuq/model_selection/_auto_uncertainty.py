@@ -44,7 +44,7 @@ from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
-"""Metrics that can have constraints, and the columns with their values."""
+"""Metrics that can have constraints, and for each metric the column with its values."""
 
 
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
@@ -354,7 +354,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return report
 
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
-        """Choose among the best candidates and their pool, with or without a recalibrator; fit the winner."""
+        """Choose among the best candidates and their pool, with or without a recalibrator. Fit the winner."""
         _warn_of_failures(search)
         with self._budget.account("choice"):
             found = finalists(search.affordable(), search.evaluator, self.pool)
@@ -394,7 +394,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return router_for(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if at least one base model has it."""
+        """Return the tags. An input tag is set if at least one base model has this tag."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.time_budget is not None
         if self.space is None:  # no package of the default space may be imported here
@@ -414,7 +414,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
 
 def _warn_of_failures(search: Search) -> None:
-    """Warn of failed candidates, or raise the first error if no candidate is complete."""
+    """Warn about failed candidates. Raise the first error if no candidate is complete."""
     failures = [(trial.candidate.base, trial.error) for trial in search.trials if trial.error is not None]
     if not failures:
         return

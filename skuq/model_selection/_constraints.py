@@ -24,7 +24,6 @@ class Constraint:
     limit: float
 
     def violation(self, value: Value) -> Value:
-        """Return the relative violation of the limit, which is at most 0 if the constraint is satisfied."""
         excess = value - self.limit if self.operator == "<=" else self.limit - value
         return excess / (abs(self.limit) or 1.0)
 
@@ -47,8 +46,8 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
         raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
     if name.startswith("neg_"):
         raise ValueError(
-            f"`subject_to` must use the name of the metric and its own units, {name.removeprefix('neg_')!r}, "
-            f"got {name!r}."
+            f"`subject_to` must use the name of a metric, got the scorer {name!r}. Use "
+            f"{name.removeprefix('neg_')!r}, with a limit in the units of the metric."
         )
     if not isinstance(condition, tuple | list) or len(condition) != 2:
         raise ValueError(f"`subject_to[{name!r}]` must be a pair such as ('<=', 0.1), got {condition!r}.")
@@ -59,7 +58,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
 
 
 def _check_range(constraint: Constraint) -> None:
-    """Raise if all values of a skuq metric satisfy the constraint, or if no value does."""
+    """Raise an error if all values of a skuq metric satisfy the constraint, or if no value does."""
     spec = find_spec(constraint.name)
     if spec is None:
         return
@@ -73,6 +72,7 @@ def _check_range(constraint: Constraint) -> None:
         return
     hint = " Coverages and rates are fractions, not percentages." if spec.bounds == (0, 1) else ""
     raise ValueError(
-        f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}', "
-        f"which {share} value satisfies: {constraint.name} is always in [{low:g}, {high:g}].{hint}"
+        f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}'. "
+        f"The value of {constraint.name} is always in [{low:g}, {high:g}], and {share} value in this range "
+        f"satisfies the constraint.{hint}"
     )

@@ -144,7 +144,6 @@ def cross_val_predict_dist(
 
 
 def _keeps_shape(estimator: Any, y: Any) -> bool:
-    """Return whether the estimator checks the shape of y: networks of skorch, and several targets."""
     return (
         wraps_skorch(estimator)
         or any(isinstance(one, BaseJointRegressor) for one in iter_wrapped(estimator))
@@ -155,7 +154,7 @@ def _keeps_shape(estimator: Any, y: Any) -> bool:
 def _route(
     estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Return the folds and the fit parameters, after routing the metadata to the splitter and ``fit``."""
+    """Return the folds and the fit parameters. The metadata is routed to the splitter and to ``fit``."""
     if groups is not None:
         raise ValueError(
             "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "

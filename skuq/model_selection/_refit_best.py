@@ -92,8 +92,8 @@ def refit_best(
     spec = find_spec(scorer_name)
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
-            f"`scorer_name` must be a metric with a direction, got {scorer_name!r}, for which neither higher "
-            f"nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
+            f"`scorer_name` must be a metric with a direction, got {scorer_name!r}. For this metric, neither "
+            f"higher nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
             f"make_scorer({scorer_name!r}, greater_is_better=False) under this name in `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
@@ -101,7 +101,7 @@ def refit_best(
 
 @dataclass(frozen=True)
 class RefitBest:
-    """Callable that `refit_best` returns; it returns the best candidate of ``cv_results_``."""
+    """Callable that returns the best candidate of ``cv_results_``. It is the result of `refit_best`."""
 
     scorer_name: str
     constraints: tuple[Constraint, ...] = ()
@@ -124,7 +124,10 @@ class RefitBest:
         return int(eligible[np.argmax(score[eligible])])
 
     def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
-        """Return the largest relative violation of each candidate; 0 if all constraints are satisfied."""
+        """Return the largest relative violation of each candidate.
+
+        It is 0 if all constraints are satisfied.
+        """
         worst = np.zeros(n)
         for constraint in self.constraints:
             violation = constraint.violation(_constraint_column(cv_results, constraint.name))

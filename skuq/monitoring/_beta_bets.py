@@ -1,4 +1,4 @@
-"""Sequential bets against uniform levels, whose wealth is an e-value after every row."""
+"""Sequential bets against uniform levels. The wealth is an e-value after every row."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skuq._typing import FloatArray
 from skuq._validation import check_random_state, check_single_coverage
 
 PARAMETERS = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
-"""Parameters of the beta densities; each pair of parameters is one bet."""
+"""Parameters of the beta densities. Each pair of parameters is one bet."""
 
 SPACING = 256
-"""Number of rows between two possible times of a change, at which the bets begin again."""
+"""Number of rows between two possible times of a change. The bets begin again at these times."""
 
 LEAST_LOG = -1e200
 """Finite value for the logarithm of 0, because the sum of inf and -inf would be NaN."""
@@ -24,7 +24,7 @@ _BETS = np.stack([_A - 1, _B - 1, -betaln(_A, _B)])
 
 
 class BetaBets:
-    """Bets against uniform levels, such as PIT values or conformal p-values, with beta densities.
+    """Bets with beta densities against uniform levels, such as PIT values or conformal p-values.
 
     If each level is uniform given all previous levels, the wealth is a martingale with mean 1. A bet on a
     level u multiplies its stake by the beta density at u. Every `SPACING` rows, all bets begin again with a
@@ -44,7 +44,7 @@ class BetaBets:
         return np.concatenate([self._bet(part) for part in parts if len(part)])
 
     def _bet(self, log_levels: FloatArray) -> FloatArray:
-        """Bet on rows; new bets may begin only at the first row."""
+        """Bet on rows. New bets may begin only at the first row."""
         start = self.n_rows // SPACING
         future = _stakes_after(start + 1)
         if self.n_rows % SPACING == 0:
@@ -72,7 +72,7 @@ class BetaMonitor:
         return f"{type(self).__name__}({self.n_rows_} rows, e_value_={self.e_value_:.3g})"
 
     def _bet(self, log_level: FloatArray, log_complement: FloatArray) -> None:
-        """Update the e-value and the alarm with log(u) and log(1 - u) of new rows."""
+        """Update the e-value and the alarm. The arguments are log(u) and log(1 - u) of new rows."""
         log_e = self._bets.update(log_level, log_complement)
         with np.errstate(over="ignore"):
             self.e_value_ = float(np.exp(log_e[-1]))
@@ -83,5 +83,5 @@ class BetaMonitor:
 
 
 def _stakes_after(starts: int) -> float:
-    """Return the sum of all stakes after the given number of starts; the stakes decrease slowly."""
+    """Return the sum of all stakes after the given number of starts. The stakes decrease slowly."""
     return math.log(3) / math.log(3 + starts)

@@ -1,4 +1,4 @@
-"""Calibration of a model over periods of time, with joint tests of all periods."""
+"""Calibration of a model over periods of time. Joint tests compare all periods."""
 
 from __future__ import annotations
 
@@ -185,7 +185,6 @@ def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> t
 
 
 def _holm(p_values: FloatArray) -> FloatArray:
-    """Return Holm's adjusted p-values, which control the family-wise error rate."""
     order = np.argsort(p_values)
     adjusted: FloatArray = np.empty(p_values.size)
     steps = np.arange(p_values.size, 0, -1)

@@ -1,4 +1,7 @@
-"""Base class of the neural estimators, which can be trained together in one stack of networks."""
+"""Base class of the neural estimators.
+
+Several estimators can be trained together in one stack of networks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ _OWN_NET_PARAMS = {
     "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
-"""Skorch parameters that the user must not set, and the names of the estimators' own parameters if any."""
+"""Skorch parameters that the user must not set. Each is mapped to the name of the estimator's own parameter,
+if there is one."""
 
 
 class BaseNeuralEstimator(BaseEstimator, ABC):
@@ -71,39 +75,39 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _spec_for(self, data: Any) -> TrainingSpec:
-        """Return the specification of the training, from checked parameters."""
+        """Return the specification of the training from checked parameters."""
 
     @abstractmethod
     def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of X and y, which is fitted to the rows that are not held out."""
+        """Return the standardizer of X and y. It is fitted to the rows that are not held out."""
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> TrainedNetworks:
-        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
+        """Return the posterior of the trained networks. The attribute ``scaler_`` must be set before."""
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
-        """Return whether some rows are used neither for training nor for the standardization."""
         return spec.selection_score is not None and not spec.bootstrap
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
-        """Raise for parameters that are invalid for the data."""
+        """Raise an error for parameters that are invalid for the data."""
 
     def _row_factor(self, data: Any) -> FloatArray | None:
-        """Return a factor (n,) of the loss of each row, in addition to its weight, or None."""
+        """Return a factor (n,) that multiplies the loss of each row, as a weight does.
+
+        Return None without a factor.
+        """
         return None
 
     def _architecture(self) -> Architecture:
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
-        """Return the checked settings of the layers, without their sizes."""
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
         codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
 
     def _max_indicators(self) -> float:
-        """Return the largest number of categories of a column without an embedding."""
         return FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
@@ -134,7 +138,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         )
 
     def _check_skorch(self) -> None:
-        """Raise if parameters of skorch are invalid or are set by the estimator."""
+        """Raise an error if parameters of skorch are invalid, or if they are set by the estimator."""
         if not isinstance(self.callbacks, list | tuple | None):
             raise TypeError(
                 f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
@@ -152,7 +156,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             )
 
     def _prepare(self, data: TrainingData) -> FitPlan:
-        """Return the plan of a fit, with held-out rows and standardized data."""
         spec = self._spec_for(data)
         self._check_data(spec, data)
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
@@ -174,14 +177,14 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         random_states: Sequence[int] | None = None,
         **params: Any,
     ) -> list[Any]:
-        """Fit one clone per set of rows in one stacked training; weights are in ``params``."""
+        """Fit one clone per set of rows in one stacked training. The weights are in ``params``."""
         estimators = [self] * len(rows)
         if random_states is not None:
             estimators = [clone(self).set_params(random_state=seed) for seed in random_states]
         return fit_clones(estimators, X, y, rows, **params)
 
     def _finish_fit(self, fit: TrainedFit, data: Any) -> str | None:
-        """Set the fitted attributes, and return the message of a `SmallSampleWarning` or None."""
+        """Set the fitted attributes. Return the message of a `SmallSampleWarning`, or None."""
         self._keep(fit, self._posterior(fit, data))
         return None
 
@@ -192,7 +195,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @property
     def history_(self) -> History:
-        """Training history of skorch: the mean training loss and the scores of the epochs."""
+        """Training history of skorch. It contains the mean training loss and the scores of the epochs."""
         check_is_fitted(self)
         return self.net_.history
 
@@ -201,7 +204,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_unmasked(X, "X")
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        """Return training features: a data frame with columns of strings or dates, or an array of numbers."""
         table = table_of(X)
         if table is None:
             return validate_data(
@@ -213,7 +215,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return table
 
     def _features(self, X: Any) -> Any:
-        """Return checked features of new rows."""
         if self._fitted_posterior.scaler.columns.encoder is None:
             return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
@@ -225,7 +226,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return tags
 
     def _current_posterior(self) -> Any:
-        """Return the posterior with the current networks and `device`, which may change after unpickling."""
         return replace(self._fitted_posterior, module=self.net_.module_, device=self.device)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -240,7 +240,7 @@ def fit_clones(
     *,
     sample_weight: Any = None,
 ) -> list[NetworkT]:
-    """Fit a clone of each estimator to its rows, with as few trainings as possible."""
+    """Fit a clone of each estimator to its rows. The number of trainings is as small as possible."""
     pairs: list[tuple[NetworkT, TrainingData]] = []
     for estimator, part in zip(estimators, rows, strict=True):
         one = clone(estimator)
@@ -253,7 +253,7 @@ def fit_clones(
 def fit_together(
     pairs: Sequence[tuple[BaseNeuralEstimator, TrainingData]], progress: Progress
 ) -> list[TrainedFit]:
-    """Fit each estimator to its data; networks with equal options are trained together."""
+    """Fit each estimator to its data. Networks with equal options are trained together."""
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
@@ -289,7 +289,6 @@ def _trained_longer(
     options: TrainingOptions,
     report: Callable[..., object] | None,
 ) -> TrainedFit:
-    """Return the training, or a longer one if the scores still improved at the end of the training."""
     if fit.plan.selection_score is None:
         return fit
     longer = options.longer(fit.plan.batch_shape(options.batch_size)[0], fit.best_epoch)

@@ -261,11 +261,11 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
         check_option(self.noise_estimation, "noise_estimation", ("oob", "split"))
         if n_members < 2:
-            raise ValueError(f"`n_estimators` must be at least 2, got {n_members}: one member has no spread.")
+            raise ValueError(f"`n_estimators` must be at least 2, got {n_members}. One member has no spread.")
         if self.ci_scale == "mean" and (n_members < 4 or n_members % 2):
             raise ValueError(
-                f"`n_estimators` must be even and at least 4 with ci_scale='mean', got {n_members}: members "
-                "are trained in pairs with the same rows."
+                f"`n_estimators` must be even and at least 4 with ci_scale='mean', got {n_members}. With "
+                "this option, each bootstrap sample trains two members."
             )
         return n_members
 

@@ -27,13 +27,16 @@ from skuq.neural._training.trainer import TrainedFit
 
 @versioned
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
-    """Base class of the neural classifiers: labels, class weights, class probabilities and entropies."""
+    """Base class of the neural classifiers.
+
+    It contains labels, class weights, class probabilities and entropies.
+    """
 
     classes_: np.ndarray
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
-        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
+        """Return the posterior of the trained networks. The attribute ``scaler_`` must be set before."""
 
     def _spec(self, data: TrainingData, learning_rate: float, **options: Any) -> TrainingSpec:
         loss = CrossEntropyLoss(len(data.classes))
@@ -67,7 +70,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Return the checked data; the target contains the codes of the classes."""
+        """Return the checked data. The target contains the codes of the classes."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
         features = self._check_features(X, labels)
@@ -87,7 +90,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of X; raise if the training rows do not contain all classes."""
+        """Return the standardizer of X. Raise an error if the training rows do not contain all classes."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):

@@ -1,4 +1,4 @@
-"""Concrete dropout: dropout with learned rates."""
+"""Concrete dropout, in which the dropout rates are learned."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 @dataclass(frozen=True)
 class CrossEntropyLoss(TrainingLoss):
-    """Cross-entropy of the softmax of the outputs; targets are the codes 0 to K - 1 of the classes."""
+    """Cross-entropy of the softmax of the outputs. The targets are the codes 0 to K - 1 of the classes."""
 
     n_classes: int
     target: ClassVar[str] = "class"

@@ -1,4 +1,4 @@
-"""Deep ensembles for regression, calibrated on out-of-bag rows."""
+"""Deep ensembles for regression. They are calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -285,13 +285,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
-                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': without bootstrap, "
+                "`calibration` must be 'split' or None with bootstrap=False, got 'oob'. Without bootstrap, "
                 "there are no out-of-bag rows. Use calibration='split', or None for the raw ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
-                f"`output` must be 'moments' or 'members' with {self.loss!r}, which does not learn a "
-                "variance, got 'mixture'. Change `output`, or use a loss with a variance."
+                f"`output` must be 'moments' or 'members' with the loss {self.loss!r}, got 'mixture'. This "
+                "loss does not learn a variance. Change `output`, or use a loss with a variance."
             )
         if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
@@ -301,7 +301,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return how many out-of-bag members a calibration row needs; one member has no spread."""
+        """Return how many out-of-bag members a calibration row needs. A single member has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:

@@ -1,4 +1,4 @@
-"""Many fits of neural estimators in one training."""
+"""Several fits of neural estimators in one training."""
 
 from __future__ import annotations
 

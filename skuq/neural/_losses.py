@@ -1,7 +1,8 @@
-"""Training losses of networks: scores of a normal distribution, in torch.
+"""Training losses of networks, which are scores of a normal distribution, in torch.
 
-The outputs of a network are the mean and, if the loss needs it, a raw variance, for the standardized target.
-`variance_of` makes the raw variance positive. A loss returns one value per row and member.
+The outputs of a network are the mean and, if the loss needs it, a raw variance. Both belong to the
+standardized target. `variance_of` makes the raw variance positive. A loss returns one value per row and
+member.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ MIN_VARIANCE = 1e-4
 """Smallest noise variance, relative to the variance of the target."""
 
 _LEAST_SPREAD = 1e-8
-"""Smallest variance of an average forecast; rounding may make a difference of squares negative."""
+"""The variance of an average forecast is at least this large, because rounding may make a difference of
+squares negative."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
 
 
 def variance_of(raw: Tensor) -> Tensor:
-    """Return a positive variance for any raw output of a network."""
     return softplus(raw) + MIN_VARIANCE
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood times variance^beta, and its gradient for the outputs."""
+    """Return the negative log-likelihood times variance^beta, and the gradient for the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y
@@ -213,7 +214,7 @@ class BetaNLLLoss(Loss):
 
 
 class _ScaleLoss(Loss):
-    """Score in the units of y, computed from its derivatives (Euler's theorem)."""
+    """Score in the units of y. It is computed from its derivatives (Euler's theorem)."""
 
     # The score is `scale` times the derivative for the scale minus `residual` times the derivative for the
     # mean. Both derivatives depend only on `residual / scale`.
@@ -264,7 +265,8 @@ class CRPSLoss(_ScaleLoss):
 
 
 SlopeTable: TypeAlias = tuple[Tensor, Tensor]
-"""Standard normal quantiles (n,) in ascending order, and both derivatives (2, n + 1) between them."""
+"""Standard normal quantiles (n,) in ascending order, and both derivatives (2, n + 1) between two
+quantiles."""
 
 
 def _middle_levels(n_levels: int) -> Tensor:
@@ -291,13 +293,15 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Return derivatives averaged over levels; each derivative changes by ``added`` at its quantile."""
+    """Return derivatives that are averaged over levels.
+
+    Each derivative changes by ``added`` at its quantile.
+    """
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
 
 
 def _look_up(table: SlopeTable, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both derivatives for standardized residuals."""
     quantiles, slopes = table
     by_loc, by_scale = slopes[:, torch.searchsorted(quantiles, z.contiguous())]
     return by_loc, by_scale
@@ -403,7 +407,6 @@ LOSSES: dict[str, Loss] = {
 
 
 def read_loss(loss: Any, name: str = "loss") -> Loss:
-    """Return an instance of `Loss`, or the loss of `LOSSES` with the given name."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str) and loss in LOSSES:
@@ -415,7 +418,10 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
 def resolve_selection_score(
     keep_best: Any, *, of_mean: bool = False, also: Sequence[str] = ()
 ) -> Loss | None:
-    """Return the score of ``keep_best``, or None if False; ``of_mean`` excludes scores with a variance."""
+    """Return the score of ``keep_best``, or None if it is False.
+
+    With ``of_mean``, scores with a variance are excluded.
+    """
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
     is_score = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)

@@ -1,4 +1,4 @@
-"""One network that predicts mean and variance."""
+"""A single network that predicts a mean and a variance."""
 
 from __future__ import annotations
 
@@ -211,8 +211,8 @@ class PNNRegressor(BaseNeuralRegressor):
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:
             raise ValueError(
-                f"`loss` must learn a variance, got {self.loss!r}: without a variance, a single network has "
-                "no distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
+                f"`loss` must learn a variance, got {self.loss!r}. Without a variance, a single network has "
+                "no distribution. Use 'nll', or wrap a plain regressor in UncertaintyRegressor."
             )
         return TrainingSpec(loss, self.learning_rate, resolve_selection_score(self.keep_best))
 

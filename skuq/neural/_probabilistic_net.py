@@ -1,4 +1,4 @@
-"""Skorch net with a normal predictive distribution."""
+"""Skorch net that predicts a normal distribution."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class ProbabilisticCriterion(nn.Module):
         self.loss = read_loss(loss)
 
     def forward(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean loss of outputs (B, k) for targets (B,) or (B, 1)."""
+        """Return the mean loss.
+
+        The outputs have the shape (B, k), and the targets have the shape (B,) or (B, 1).
+        """
         if output.ndim != 2 or output.shape[1] != self.loss.n_outputs:
             raise ValueError(
                 f"`module` must give {self.loss.n_outputs} outputs per row for {self.loss!r} (two outputs "
@@ -41,7 +44,10 @@ class ProbabilisticCriterion(nn.Module):
 
 
 class TensorBatches:
-    """Iterator of batches by array indexing, up to six times as fast as a DataLoader."""
+    """Iterator over batches, which are made by array indexing.
+
+    It is up to six times as fast as a DataLoader.
+    """
 
     def __init__(self, dataset: Any, batch_size: int = 128, shuffle: bool = False) -> None:
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
@@ -61,7 +67,6 @@ class TensorBatches:
 
 
 def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
-    """Return X and y if the dataset contains plain arrays, otherwise None."""
     if isinstance(dataset, Subset):
         whole = _tensors_of(dataset.dataset)
         rows = torch.as_tensor(np.asarray(dataset.indices))
@@ -218,7 +223,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         return self._outputs(X)[:, 0]
 
     def _has_variance(self) -> bool:
-        """Return whether the network predicts a variance; True for a user's criterion."""
+        """Return whether the network predicts a variance. For a criterion of the user, the result is True."""
         loss = getattr(self, "criterion__loss", "nll")
         if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
             return True

@@ -34,7 +34,10 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
-    """Base class of the neural regressors: calibration, and predictions in the units of y."""
+    """Base class of the neural regressors.
+
+    It contains the calibration and the predictions in the units of y.
+    """
 
     factor_: float
     df_: float
@@ -45,21 +48,19 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     @abstractmethod
     def _training_spec(self) -> TrainingSpec:
-        """Return the specification of the training, from checked parameters."""
+        """Return the specification of the training from checked parameters."""
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         return self._training_spec()
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
-        """Return the posterior of the trained networks; ``scaler_`` must be set before."""
+        """Return the posterior of the trained networks. The attribute ``scaler_`` must be set before."""
 
     def _uncalibrated(self) -> Calibration:
-        """Return the calibration that is used with ``calibration=None``."""
         return Calibration()
 
     def _min_oob_members(self) -> int:
-        """Return how many out-of-bag members a calibration row needs."""
         return 1
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
@@ -84,7 +85,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of the training rows, or of all rows if the training target is constant."""
         most = self._max_indicators()
         scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
         if scaler.y_scale > 0 or not held_out.any():
@@ -118,7 +118,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _calibrate(
         self, posterior: Posterior, fit: TrainedFit, data: TrainingData
     ) -> tuple[Calibration, float]:
-        """Return the calibration from rows that are not used in training, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
         z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
@@ -145,7 +144,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------ out-of-bag rows
 
     def _out_of_bag_dist(self, fit: TrainedFit, data: TrainingData) -> Distribution:
-        """Return the distribution of each training row by its out-of-bag members."""
         posterior = cast(EnsemblePosterior, self._fitted_posterior)
         oob_mask = fit.plan.out_of_bag()
         loc, scale = posterior.draw(data.X)
@@ -157,7 +155,10 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, Posterior]]:
-        """Refit without rows with too few out-of-bag members, at most a tenth of all rows at a time."""
+        """Refit without rows that have too few out-of-bag members.
+
+        Each refit leaves out at most a tenth of all rows.
+        """
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)
@@ -200,7 +201,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
 
 def _too_few_rows(coverage: float, n_rows: float) -> str | None:
-    """Return a warning if there are fewer calibration rows than the coverage requires, otherwise None."""
     needed = rows_needed(coverage)
     if n_rows >= needed:
         return None

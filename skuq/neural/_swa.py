@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: snapshots of one network at the end of its training."""
+"""Stochastic weight averaging, from snapshots of one network at the end of its training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class SnapshotArchitecture:
 
 
 def snapshots_of(module: StackedModule) -> StackedModule:
-    """Return a module whose members are the snapshots of a single network."""
     network = module.take(slice(0, 1))
     weights = network.get_buffer("snapshots")[0]
     del network.snapshots
@@ -47,13 +46,13 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Callback that stores the weights after each of the last epochs, which have a constant learning rate."""
+    """Callback that stores the weights after each of the last epochs. Their learning rate is constant."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the settings are equal; fits with equal settings are trained together."""
+        """Return whether the settings are equal. Fits with equal settings are trained together."""
         return isinstance(other, TakeSnapshots) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -291,8 +290,9 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must not stop the training early, because snapshots are taken at its end, but "
-                f"the training stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+                "`callbacks` must not stop the training early, but the training stopped after "
+                f"{len(fit.net.history)} epochs. The snapshots are taken at the end of the training. Lower "
+                "`max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out

@@ -26,7 +26,7 @@ class TrainingLoss(ABC):
     @property
     @abstractmethod
     def n_outputs(self) -> int:
-        """Number of outputs of the network."""
+        """Return the number of outputs of the network."""
 
     @abstractmethod
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
@@ -90,7 +90,6 @@ class TrainingLoss(ABC):
 
 
 def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
-    """Return the values of a loss, or raise if there is not one value per target."""
     if values.shape == y.shape:
         return values
     raise ValueError(

@@ -17,7 +17,8 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate by `last_layer`; with True, the standard deviations start near their optimum."""
+"""Learning rate for each value of `last_layer`. With True, the standard deviations start near their
+optimum."""
 
 
 class VariationalClassifier(BaseNeuralClassifier):

@@ -33,9 +33,11 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _CONSTANT = 0.05
-"""Largest standard deviation of a prediction that counts as constant, relative to the one of y."""
+"""A prediction counts as constant if its standard deviation is at most this multiple of the standard
+deviation of y."""
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate by `last_layer`; with True, the standard deviations start near their optimum."""
+"""Learning rate for each value of `last_layer`. With True, the standard deviations start near their
+optimum."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
@@ -266,7 +268,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         check_option(self.inference, "inference", ("auto", "analytic", "sampled"))
         if self.inference == "analytic" and not self.last_layer:
             raise ValueError(
-                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic': only an "
+                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic'. Only an "
                 "uncertain last layer has a closed form. Use inference='sampled' or last_layer=True."
             )
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
@@ -285,7 +287,6 @@ class VariationalRegressor(BaseNeuralRegressor):
         return posterior
 
     def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
-        """Return the posterior of the last layer or of all layers, with the learned noise variance."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:
             weights, closed_form = module.last_layer_weights(), bool(self.inference != "sampled")

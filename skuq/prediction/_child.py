@@ -10,14 +10,12 @@ from sklearn.pipeline import Pipeline
 
 
 def child_of(estimator: Any) -> Any:
-    """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""
     # `or` cannot be used, because an unfitted forest has length 0 and is therefore false.
     child = getattr(estimator, "estimator", None)
     return getattr(estimator, "regressor", None) if child is None else child
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the last estimator of nested Pipelines."""
     return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
@@ -32,7 +30,6 @@ def iter_wrapped(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Return whether the estimator is a search of scikit-learn, or has the attributes of a search."""
     if isinstance(estimator, FrozenEstimator):
         return False
     if hasattr(estimator, "best_estimator_"):
@@ -41,7 +38,6 @@ def is_search(estimator: Any) -> bool:
 
 
 def name_of(estimator: Any) -> str:
-    """Return the class name of the innermost estimator, such as "Ridge in Pipeline"."""
     *_, inner = estimator, *iter_wrapped(estimator)
     name, outer = type(inner).__name__, type(estimator).__name__
     return name if inner is estimator else f"{name} in {outer}"

@@ -1,4 +1,4 @@
-"""Notes on errors of wrapped estimators, which name the fold or member and a remedy."""
+"""Notes on errors of wrapped estimators. A note names the fold or member, and a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq.exceptions import NonFinitePredictionError, SkuqError
 from skuq.prediction._child import iter_wrapped, name_of
 
 _NAMED = "Raised in the distribution of "
-"""Beginning of the note that names the innermost estimator."""
+"""First words of the note that names the innermost estimator."""
 
 
 @contextmanager
@@ -34,7 +34,6 @@ def note_fold(place: str) -> Iterator[None]:
 
 
 def place_of(name: str, k: int, n: int) -> str:
-    """Return the name of fit k of n fits for error messages, such as "fold 1 of 5" for k = 0."""
     return f"{name} {k + 1} of {n}"
 
 
@@ -63,7 +62,7 @@ def check_predictions(values: FloatArray, estimator: Any) -> FloatArray:
 
 
 def single_output(values: Any, estimator: Any) -> FloatArray:
-    """Return the predictions as finite floats, one per row; raise an error for several outputs."""
+    """Return the predictions as finite floats, one per row. Raise an error for several outputs."""
     array = as_float_array(np.asarray(values), "prediction")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -77,7 +76,6 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
 
 
 def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    """Return the advice to fit one model per target, or a model of their joint distribution."""
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
         "column j is predict_dist(multi.estimators_[j], X). For the joint distribution of the targets, use "

@@ -1,4 +1,4 @@
-"""Regions that contain several targets: boxes and ellipsoids, one per row."""
+"""Regions that contain several targets. A row has a box or an ellipsoid."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ class EllipsoidRegion(PredictionRegion):
         n, d = center.shape
         if covariance.shape != (n, d, d) or radius.shape != (n,):
             raise ValueError(
-                f"`covariance` must have shape {(n, d, d)} and `radius` shape {(n,)}, as `center` has shape "
-                f"{(n, d)}, got {covariance.shape} and {radius.shape}."
+                f"`covariance` must have shape {(n, d, d)} and `radius` shape {(n,)}, got {covariance.shape} "
+                f"and {radius.shape}. The shape of `center` is {(n, d)}."
             )
         if (radius < 0).any():
             raise ValueError(f"`radius` must be non-negative, got {radius.min():g}.")

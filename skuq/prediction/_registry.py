@@ -1,4 +1,7 @@
-"""Adapters for classes of other packages, by qualified class name, so that skuq need not import them."""
+"""Adapters for classes of other packages.
+
+The key is the qualified class name, so that skuq need not import the packages.
+"""
 
 from __future__ import annotations
 
@@ -105,12 +108,10 @@ def add_adapter(qualified_name: str, adapter: Adapter) -> None:
 
 
 def may_predict_columns() -> bool:
-    """Return whether any imported package has estimators that may predict several columns."""
     return any(package in sys.modules for package in _PACKAGES_OF_COLUMNS)
 
 
 def find_adapter(cls: type) -> Adapter | None:
-    """Return the adapter of the class or of its nearest registered ancestor."""
     for ancestor in cls.__mro__:
         for place, adapter in _ADAPTERS.get(ancestor.__name__, {}).items():
             if _is_at(ancestor, place):
@@ -119,7 +120,6 @@ def find_adapter(cls: type) -> Adapter | None:
 
 
 def is_named(cls: type, qualified_name: str) -> bool:
-    """Return whether the class or one of its ancestors has the qualified name."""
     place, _, name = qualified_name.rpartition(".")
     return any(ancestor.__name__ == name and _is_at(ancestor, place) for ancestor in cls.__mro__)
 

@@ -31,7 +31,7 @@ __all__ = [
 Rule = TypeVar("Rule", MetaEstimatorRule, EstimatorRule)
 
 _LONG = 80
-"""Largest length of a repr in an error message."""
+"""Error messages contain at most this number of characters of a repr."""
 
 for _name, _adapter in ADAPTERS.items():
     add_adapter(_name, _adapter)
@@ -181,7 +181,6 @@ def check_supports_dist(estimator: Any) -> None:
 
 
 def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the innermost estimators, fitted or not, from which the distribution is computed."""
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
         return [estimator]
@@ -189,7 +188,6 @@ def inner_estimators(estimator: Any) -> list[Any]:
 
 
 def predicts_columns(estimator: Any) -> bool:
-    """Return whether ``predict`` returns parameters or quantiles instead of one number per row."""
     if not may_predict_columns():  # No package with such estimators is imported.
         return False
     for inner in inner_estimators(estimator):
@@ -200,7 +198,6 @@ def predicts_columns(estimator: Any) -> bool:
 
 
 def has_exact_posterior(estimator: Any) -> bool:
-    """Return whether the distribution is the exact posterior predictive distribution of the model."""
     rule = _rule_of(estimator)
     return isinstance(rule, EstimatorRule) and rule.exact
 
@@ -227,7 +224,6 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
 
 
 def _rule_of(estimator: Any) -> MetaEstimatorRule | EstimatorRule | None:
-    """Return the first rule that applies, or None if the estimator has its own method or an adapter."""
     if _has_own_way(estimator):
         return None
     return _first_match(CONTAINERS, estimator) or _first_match(NATIVES, estimator)

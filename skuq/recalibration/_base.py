@@ -30,7 +30,7 @@ _NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
-    """Return the input as a Distribution; an array must have the two columns loc and scale."""
+    """Return the input as a Distribution. An array must have the two columns loc and scale."""
     checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
@@ -64,12 +64,13 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 ):
     """Base class of the recalibrators.
 
-    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``; both get checked input. ``_fit``
-    stores its results in attributes whose names end with an underscore. ``weight`` is None or an array of
-    positive numbers of repetitions, because the base class removes rows with weight 0. ``_transform`` returns
-    a Distribution with the same number of rows. The recalibrator then works with ``(dist, y)``, as the last
-    step of a Pipeline, and in a search with ``X=dist``. A recalibrator that is valid for any number of rows
-    sets the class attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
+    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked input.
+    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None or an
+    array with the number of repetitions of each row. The numbers are positive, because the base class removes
+    rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. You can then call
+    ``fit(dist, y)``, use the recalibrator as the last step of a Pipeline, and tune it with GridSearchCV,
+    where ``dist`` takes the place of X. A recalibrator that is valid for any number of rows sets the class
+    attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
 
     See Also
     --------
@@ -113,7 +114,11 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        """Fit to checked input without rows with weight 0; weights are numbers of repetitions."""
+        """Fit to checked input.
+
+        ``weight`` is None or an array with the number of repetitions of each row. The numbers are positive,
+        because the base class removes rows with weight 0.
+        """
 
     @abstractmethod
     def _transform(self, dist: Distribution) -> Distribution:
@@ -220,7 +225,6 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags which state that the input is a distribution."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []

@@ -1,4 +1,4 @@
-"""Recalibration by one factor for each bin of predicted standard deviations."""
+"""Recalibration by one factor for each bin of rows with similar predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skuq.metrics._binning import SAME, Bins
 from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, rows_with_uncertainty
 
 _ROWS_A_BIN = 25
-"""Smallest number of rows per bin with "auto"."""
+"""With "auto", a bin has at least this number of rows."""
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
@@ -115,7 +115,6 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
 
 def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the factor as a step function of the standard deviation: positions of the steps, and values."""
     edges = bins.edges[1:-1]
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])

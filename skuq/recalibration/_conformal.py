@@ -1,4 +1,4 @@
-"""Normalized split conformal prediction as a recalibrator."""
+"""Normalized split conformal prediction in the form of a recalibrator."""
 
 from __future__ import annotations
 

@@ -23,16 +23,19 @@ from skuq.recalibration._gp.standardization import Standardization, check_variat
 from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
-"""Prior of the latent scale, skewness and shift in log odds; the exponents depend on the first two."""
+"""Prior of the latent scale, the latent skewness and the latent shift in log odds. The exponents depend on
+the scale and the skewness."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
-"""Median of the absolute log odds of a level that is uniform on [0, 1]."""
+"""For a level with a uniform distribution on [0, 1], the median of the absolute log odds has this value."""
 
 _LARGEST = 6.0
-"""Limit of log a and log b; usual values for standardized predictions are much smaller."""
+"""Largest absolute value of the logarithms of the exponents a and b (see `BetaLikelihood`). For standardized
+predictions, the values are much smaller."""
 
 _ON_ATOMS = 0.1
-"""Share of targets on atoms above which predictions are not standardized, because atoms would move."""
+"""If a larger share of the targets is on atoms, predictions are not standardized, because atoms would
+move."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
@@ -55,7 +58,10 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best map that is common to all rows; the identity may be far from the optimum."""
+        """Return the best map that is common to all rows.
+
+        A search that starts at the identity may start far from the optimum.
+        """
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -76,7 +82,6 @@ class BetaLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p and its gradients, by cubature."""
         some = BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
         return expect(some.at, mean, covariance, self._rule)
 
@@ -215,7 +220,10 @@ class GPBetaRecalibrator(GPRecalibrator):
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Standardize the predictions if needed; return the log levels of the targets, spread over atoms."""
+        """Standardize the predictions if needed.
+
+        Return the log levels of the targets, which are spread over atoms.
+        """
         dist, y = spread.dist, spread.y
         overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
@@ -248,7 +256,10 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores; targets outside the support are spread over the outermost levels."""
+    """Return the normal scores of the targets.
+
+    Targets outside the support are spread over the outermost levels.
+    """
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

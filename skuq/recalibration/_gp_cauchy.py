@@ -1,4 +1,4 @@
-"""Recalibration to Cauchy distributions, with a scale that depends smoothly on the prediction."""
+"""Recalibration to Cauchy distributions. Their scale is a smooth function of the prediction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NODES = 16
 
 @dataclass(frozen=True)
 class CauchyLikelihood:
-    """Likelihood of y ~ Cauchy(mu, s exp(w)) for the observation log |z| with z = (y - mu) / s."""
+    """Likelihood of y ~ Cauchy(mu, s exp(w)). The observation is log |z| with z = (y - mu) / s."""
 
     log_size: FloatArray
 
@@ -33,7 +33,6 @@ class CauchyLikelihood:
         return gauss_hermite(_NODES)
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the logarithm of the median |z|, a nearly optimal constant w."""
         return np.array([WeightedRanks(self.log_size, weight).median])
 
     def take(self, rows: IntArray) -> CauchyLikelihood:
@@ -42,7 +41,6 @@ class CauchyLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p and its gradients, by Gauss-Hermite quadrature."""
         some = CauchyLikelihood(self.log_size[rows])
         return expect(some.at, mean, covariance, self._rule)
 
@@ -134,7 +132,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
-    """Prior of the log scale factor; a standard deviation of 1.5 is a factor of 4.5."""
+    """Prior of the log scale factor. A standard deviation of 1.5 corresponds to a factor of 4.5."""
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
         overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0

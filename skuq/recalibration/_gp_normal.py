@@ -15,17 +15,16 @@ from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
 from skuq.recalibration._scaling import RowsWithUncertainty, ScalingRecalibrator, finite_std, overall_factor
 
 _MAX_EXPONENT = 50.0
-"""Limit of exponents, which prevents overflow; the search does not accept such large values."""
+"""Exponents are limited to this value to prevent overflow. The search does not accept such large values."""
 
 
 @dataclass(frozen=True)
 class NormalLikelihood:
-    """Likelihood of y ~ N(mu, s^2 exp(w)) for the observation log |z| with z = (y - mu) / s."""
+    """Likelihood of y ~ N(mu, s^2 exp(w)). The observation is log |z| with z = (y - mu) / s."""
 
     log_square: FloatArray
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best log variance factor that is common to all rows."""
         return np.array([logsumexp(self.log_square, b=weight) - np.log(weight.sum())])
 
     def take(self, rows: IntArray) -> NormalLikelihood:
@@ -34,7 +33,7 @@ class NormalLikelihood:
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p = -(m + z^2 exp(-m + v / 2)) / 2 + const and its gradients, in closed form."""
+        """Return E log p = -(m + z^2 exp(-m + v / 2)) / 2 + const and the gradients in closed form."""
         exponent = self.log_square[rows] - mean[0] + covariance[0, 0] / 2
         half = 0.5 * np.exp(np.minimum(exponent, _MAX_EXPONENT))
         return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
@@ -140,10 +139,11 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-    """Prior of the log variance factor; a standard deviation of 3 is a scale factor of exp(3 / 2) = 4.5."""
+    """Prior of the log variance factor. A standard deviation of 3 corresponds to a scale factor of exp(3 / 2)
+    = 4.5."""
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        overall_factor(spread.z, spread.weight)  # raises for a factor of 0 or infinity
+        overall_factor(spread.z, spread.weight)
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> NormalLikelihood:

@@ -1,4 +1,4 @@
-"""Recalibrator without an effect, as a reference."""
+"""A recalibrator without an effect, for comparisons."""
 
 from __future__ import annotations
 

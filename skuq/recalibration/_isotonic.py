@@ -15,23 +15,24 @@ from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
 
 _DECIMALS = 12
-"""Number of decimals of normal scores, in units of their spread; more decimals are rounding errors."""
+"""Normal scores are rounded to this number of decimals, in units of their spread. Further decimals are
+rounding errors."""
 
 _MOST_BLUR = 0.7
 """Largest allowed gap between the smooth map and the plotting positions, times the square root of n.
 
-For n from 20 to 5000, less than 1 % of the samples from a normal distribution have a larger gap.
+For n from 20 to 5000, the gap is larger for less than 1 % of the samples from a normal distribution.
 """
 
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""Largest distance of scores from the median, in interquartile ranges; larger distances are clipped."""
+"""Scores are clipped at this distance from the median, in interquartile ranges."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
 
-The value was chosen on nine simulated processes with n from 20 to 10 000. Silverman's value 1.06 is better
+The value was chosen on nine simulated processes with n from 20 to 10 000. Silverman's value of 1.06 is better
 for linear maps and worse for nonlinear maps.
 """
 
@@ -143,7 +144,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             n_knots = check_integer(n_knots, "n_knots")
         if check_option(self.smooth, "smooth", (True, False)) and n_knots != "auto":
             raise ValueError(
-                f"`n_knots` must be 'auto' with smooth=True, because a kernel has no knots, got {n_knots!r}. "
+                f"`n_knots` must be 'auto' with smooth=True, got {n_knots!r}. A kernel has no knots. "
                 "Set smooth=False to choose the number of knots."
             )
         n = effective_rows(weight, len(y))
@@ -166,7 +167,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 def _plotting_positions(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct normal scores of the PIT, their plotting positions, and their weights."""
+    """Return the distinct normal scores of the PIT values, with plotting positions and weights."""
     _, points, weights = spread_atoms(lower, upper, weight)
     atom = lower < upper
     if atom.any():
@@ -183,7 +184,6 @@ def _plotting_positions(
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return a power of two below the spread of the scores, or below their size if all are equal."""
     finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
@@ -197,7 +197,6 @@ def _unit(scores: FloatArray) -> float:
 def _outer_slope(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, *, light_tails: bool
 ) -> float:
-    """Return the slope of the map beyond the outermost knots, for normal scores."""
     if np.count_nonzero(masses) < 2:
         return 1.0
     # the slope of a linear map, values = center + slope * scores
@@ -209,7 +208,10 @@ def _outer_slope(
 def _thin(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the map at a few positions, which depend only on n and on large groups of equal values."""
+    """Return the map at a few positions.
+
+    The positions depend only on n and on large groups of equal values.
+    """
     if not len(scores):
         return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
@@ -218,7 +220,6 @@ def _thin(
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
-    # keep both ends, and large groups of equal values, for which the map is vertical
     kept = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
     # between two rows, the map is linear in normal scores
     return np.interp(ndtri(kept), ndtri(positions), scores), kept
@@ -227,7 +228,10 @@ def _thin(
 def _kernel_estimate(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smooth map on a grid of normal scores; halve the bandwidth until it fits the rows."""
+    """Return the smooth map on a grid of normal scores.
+
+    The bandwidth is halved until the map fits the rows.
+    """
     outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows with level 0
     # the ends of atoms are not data
     rows = masses > 0
@@ -249,7 +253,10 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores, and the kernel estimate of the weight below each point of the grid."""
+    """Return a grid of normal scores.
+
+    For each point of the grid, also return the kernel estimate of the weight below it.
+    """
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
     # are rounded to multiples of a power of two, which treats both signs equally.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
@@ -267,7 +274,6 @@ def _smoothed(
 
 
 def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
-    """Return the mean and standard deviation of clipped scores, on which outliers have a limited effect."""
     middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
     low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)
     reach = _FAR_OUT * (high - low) if high > low else np.inf

@@ -155,12 +155,11 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         point = self._narrowest(curve) if optimum is None else optimum.point
         if point.bandwidth == 0:
             raise ValueError(
-                "the intervals must have a positive width, but with intervals of width 0, "
-                + (
-                    f"the miss rate is only {point.miss_rate:g}. Fit on held-out rows."
-                    if optimum is None
-                    else f"the cost has its minimum {optimum.cost:g}. Decrease the cost of width in `cost`."
-                )
+                f"intervals of width 0 have a miss rate of {point.miss_rate:g}, which is not above "
+                "`miss_rate`. The predictions are almost equal to `y`. Fit on held-out rows."
+                if optimum is None
+                else f"the cost is lowest, {optimum.cost:g}, for intervals of width 0. Decrease the cost of "
+                "width in `cost`."
             )
 
         def missed(parameter: float) -> float:
@@ -204,9 +203,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         unit = curve.target_std
         if unit == 0:
             raise ValueError(
-                "`y` must vary if `cost` is a number, because the unit of width is the standard deviation "
-                f"of `y`, got {cost!r} and constant `y`. Pass a pair: the cost of width and the cost of "
-                "misses."
+                f"`y` must vary if `cost` is a number, got cost={cost!r} and constant `y`. The unit of width "
+                "is the standard deviation of `y`. Pass a pair: the cost of width and the cost of misses."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
         return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
@@ -239,14 +237,13 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets; a target that equals its point mass up to rounding is set to the mean."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return distributions with the intervals ``target``; point masses become normal distributions."""
+    """Return distributions whose intervals are ``target``. Point masses become normal distributions."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []

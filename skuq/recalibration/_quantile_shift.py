@@ -11,16 +11,16 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.recalibration._base import BaseRecalibrator
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
-"""Default levels for families other than `Quantiles`."""
+"""Default levels for all families except `Quantiles`."""
 
 _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
-"""Additional levels in the tails: the bounds of 90 to 99.9 % intervals."""
+"""Additional levels in the tails. These levels are the bounds of 90 to 99.9 % intervals."""
 
 _SMALLER = 1 - 1e-6
 """A tail level is added only if it is smaller than this multiple of the outermost given level."""
 
 _ROUNDING = 8
-"""Rounding error of a shift, in units in the last place."""
+"""Rounding error of a shift, as a number of units in the last place."""
 
 
 class QuantileShiftRecalibrator(BaseRecalibrator):
@@ -133,9 +133,9 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
-                f"`y` must not be too far from its prediction, got {y[row]:g} at row {row}, where the "
-                f"predicted median is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals is "
-                f"{self.mean_width_:g}. Check the units of `y`."
+                f"`y` must not be too far from its prediction, got {y[row]:g} at row {row}. The predicted "
+                f"median of this row is {dist[[row]].median()[0]:g}, and the mean width of the 90 % "
+                f"intervals is {self.mean_width_:g}. Check the units of `y`."
             )
         ranks = ranked * (n + 1)
         shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])
@@ -158,14 +158,12 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         return levels
 
     def _unit(self, width: FloatArray) -> FloatArray:
-        """Return the unit of each row's shifts, in the units of y; it is 1 if all widths are 0."""
         if self.mean_width_ == 0:
             return np.ones_like(width)
         return (width + self.mean_width_) / 2
 
 
 def _with_tails(levels: FloatArray, n: float) -> FloatArray:
-    """Return the levels, with additional levels in the tails for which n rows have a rank."""
     tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
     # two levels that differ only by rounding would give a density of 0 / 0
     lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
@@ -190,7 +188,6 @@ def _finite_quantiles(dist: Distribution, levels: FloatArray) -> FloatArray:
 
 
 def _at_rank(values: FloatArray, rank: float, weight: FloatArray | None) -> float:
-    """Return the order statistic for a rank from 1 to n, interpolated between whole ranks."""
     sample = WeightedRanks(values, weight)
     whole = np.floor(rank)
     low, high = sample.quantile(np.minimum([whole, whole + 1], sample.total))

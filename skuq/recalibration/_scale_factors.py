@@ -1,4 +1,4 @@
-"""Best factor for all standard deviations, by several criteria."""
+"""Computation of the best factor for all standard deviations, by several criteria."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from skuq.recalibration._scaling import (
 )
 
 _REACH = 1e7
-"""Number of standard deviations beyond which the derivative of the CRPS equals its limit."""
+"""Beyond this number of standard deviations, the derivative of the CRPS equals its limit."""
 
 _DIGITS = 12
-"""Number of decimals of a log factor; more decimals would depend on the order of the rows."""
+"""Log factors are rounded to this number of decimals. Further decimals would depend on the order of the
+rows."""
 
 
 def crps_factor(spread: RowsWithUncertainty) -> float:
-    """Return the factor that minimizes the mean CRPS, which is a convex function of the factor."""
+    """Return the factor that minimizes the mean CRPS. The mean CRPS is a convex function of the factor."""
     # Let e be the residual of a row, and C(x) the CRPS of its distribution at the distance x from the mean.
     # For the factor r, the CRPS is r C(e / r). Its derivative is C(x) - x (2 F(x) - 1) at x = e / r.
     spread = spread._replace(dist=_centered(spread.dist))
@@ -54,7 +55,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
-    """Return the derivative of each row's CRPS for the factor, up to a constant; means must be 0."""
+    """Return the derivative of the CRPS of each row for the factor, up to a constant. The means must be 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
         # sqrt(pi) times sigma [2 phi(z) - 1 / sqrt(pi)]
@@ -89,7 +90,6 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
 
 
 def median_factor(spread: RowsWithUncertainty) -> float:
-    """Return the factor for which half of the targets are within the median distance from their means."""
     distance = _median_distance(spread.dist)
     empty = distance <= 1e-12 * spread.std
     if empty.any():
@@ -102,7 +102,6 @@ def median_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _median_distance(dist: Distribution) -> FloatArray:
-    """Return the median of |Y - mean| for each row; a location-scale family needs a single search."""
     form = dist._standard_form()
     if form is None:
         return _search_median_distance(_centered(dist))
@@ -110,7 +109,6 @@ def _median_distance(dist: Distribution) -> FloatArray:
 
 
 def _search_median_distance(centered: Distribution) -> FloatArray:
-    """Return the median of |Y| for each row, given distributions with mean 0."""
 
     def within(distance: FloatArray) -> FloatArray:
         return centered.cdf(distance) - centered.cdf(-distance)

@@ -18,7 +18,8 @@ from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _ATTEMPTS = 16
-"""Number of attempts to cover a bound in spite of rounding; each step is four times the last step."""
+"""A parameter is changed at most this number of times until the intervals contain enough targets in spite of
+rounding. Each step is four times the step before it."""
 
 
 class ScalingRecalibrator(BaseRecalibrator):
@@ -26,7 +27,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
     @abstractmethod
     def _factors(self, dist: Distribution) -> FloatArray:
-        """Return the positive factor of each row, without units, shape (n,) or ()."""
+        """Return the positive factor of each row, shape (n,) or (). The factor has no unit."""
 
     def _transform(self, dist: Distribution) -> Distribution:
         factor = self._factors(dist)
@@ -52,7 +53,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation, because other rows do not determine the scale."""
+    """Rows with a positive predicted standard deviation. Other rows do not determine the scale."""
 
     dist: Distribution
     y: FloatArray
@@ -62,14 +63,16 @@ class RowsWithUncertainty(NamedTuple):
 
     @property
     def rows(self) -> float:
-        """Number of rows, with repetitions."""
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
 def rows_with_uncertainty(
     dist: Distribution, y: FloatArray, weight: FloatArray | None
 ) -> RowsWithUncertainty | None:
-    """Return the rows with positive std, or None if there are none; raise for wrong point masses."""
+    """Return the rows with a positive std, or None if there are none.
+
+    Raise an error for wrong point masses.
+    """
     _, std, z = standardized_residuals(dist, y)
     spread = std > 0
     if spread.all():
@@ -92,12 +95,12 @@ def check_factor(factor: float) -> float:
         return factor
     if factor == 0:
         raise ValueError(
-            "`y` must give a positive scaling factor, got 0, because `y` equals the predicted mean in all or "
-            "most rows. Fit to rows that the model is not trained on."
+            "`y` must give a positive scaling factor, got 0. In all or most rows, `y` equals the predicted "
+            "mean. Fit to rows that the model is not trained on."
         )
     raise ValueError(
-        f"`y` must give a finite scaling factor, got {factor:g}, because `y` is too many standard deviations "
-        "away from the predictions. Check the units of `y`."
+        f"`y` must give a finite scaling factor, got {factor:g}. Some values of `y` are too many standard "
+        "deviations away from the predictions. Check the units of `y`."
     )
 
 
@@ -107,7 +110,10 @@ def overall_factor(z: FloatArray, weight: FloatArray | None) -> float:
 
 
 class BinSquares(NamedTuple):
-    """Bins of predicted standard deviations with about equal counts, and the sums that give their factors."""
+    """Bins of predicted standard deviations with about equal counts.
+
+    The factors of the bins are computed from sums over rows.
+    """
 
     bins: Bins
     rows: FloatArray
@@ -116,7 +122,6 @@ class BinSquares(NamedTuple):
 
 
 def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
-    """Return the sums of squared standardized residuals in bins of standard deviations."""
     overall = overall_factor(spread.z, spread.weight) ** 2
     bins = make_bins(spread.std, n_bins, "quantile", spread.weight)
     squares = bins.sums(lambda rows: (np.square(spread.z[rows]),))[0]
@@ -124,7 +129,10 @@ def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
 
 
 def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return means (n,) and central intervals (n, 2); raise if an interval does not contain its mean."""
+    """Return the means (n,) and the central intervals (n, 2).
+
+    Raise an error if an interval does not contain its mean.
+    """
     mean, bounds = dist.mean(), dist.interval(coverage)
     finite = np.isfinite(mean) & np.isfinite(bounds).all(axis=1)
     if not finite.all():
@@ -139,10 +147,9 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueError(
-            "`coverage` must be so large that the central interval of each row contains the mean of the "
-            f"row, got {coverage:g}, for which the mean {mean[row]:g} is outside the interval "
-            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use "
-            "IsotonicRecalibrator."
+            f"`coverage` is too small: at {coverage:g}, the central interval "
+            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] of row {row} does not contain the mean {mean[row]:g}. "
+            "Raise `coverage`, or use IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 
@@ -150,7 +157,6 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
 def nudge_until_covered(
     parameter: float, unit: float, missed: Callable[[float], float], allowed: float
 ) -> float:
-    """Return the parameter, slightly increased if rounding would exclude targets on a bound."""
     step, candidate = 4 * float(np.spacing(unit)), parameter
     for _ in range(_ATTEMPTS):
         if reaches(allowed, missed(candidate)):

@@ -130,8 +130,8 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         coverage = check_single_coverage(self.coverage)
         if self.robust and self.objective != "nll":
             raise ValueError(
-                f"`robust` must be False with objective={self.objective!r}, got True: outliers already "
-                "have a limited influence. Leave out `robust`."
+                f"`robust` must be False with objective={self.objective!r}, got True. With this "
+                "objective, outliers already have a limited influence. Leave out `robust`."
             )
         spread = rows_with_uncertainty(dist, y, weight)
         # any factor is right if all rows are exact point masses

@@ -19,7 +19,7 @@ from skuq.recalibration._scaling import (
 )
 
 _LEAST_ROWS = 20
-"""Smallest number of rows per block with "auto"."""
+"""With "auto", a block has at least this number of rows."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
@@ -127,14 +127,14 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
 
 def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
-    """Raise unless all variances are finite and large enough to keep their precision."""
+    """Raise an error unless all variances are finite and large enough to keep their precision."""
     knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"
         raise ValueError(
-            "`dist` and `y` must be in units in which variances can be represented, got standard "
-            f"deviations of about {unit:.3g}, whose squares are too {size} for a float. Rescale both, "
-            "or use BinnedScalingRecalibrator, which does not compute squares."
+            f"the standard deviations of `dist` are about {unit:.3g}, and their squares are too {size} for a "
+            "float. Change the units of `dist` and `y`, or use BinnedScalingRecalibrator, which does not "
+            "compute squares."
         )
 
 

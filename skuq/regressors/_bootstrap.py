@@ -1,4 +1,4 @@
-"""Bootstrap ensemble: models fitted to resampled rows, with an estimate of the noise around their mean."""
+"""Ensemble of models that are fitted to resampled rows, with an estimate of the noise around their mean."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from skuq.regressors._members import (
 from skuq.regressors._scale_model import ScaleModel, fit_scale
 
 _NOISE_FOLDS = 5
-"""Number of cross-fitting folds if the user passes a noise model."""
+"""If the user passes a noise model, the residuals come from this number of cross-fitting folds."""
 
 _MIN_DF = 3
-"""Smallest degrees of freedom with a finite variance; an ensemble of two members would have only 2."""
+"""There are at least 3 degrees of freedom, because the variance is infinite for fewer. An ensemble of two
+members would have only 2."""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
@@ -202,7 +203,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _learn(
         self, data: TrainingData, progress: Progress, *, every_row: bool
     ) -> tuple[MemberPredictions, FloatArray]:
-        """Fit members and noise; return the out-of-bag predictions and the noise scale of each row."""
+        """Fit the members and the noise.
+
+        Return the out-of-bag predictions and the noise scale of each row.
+        """
         check_option(self.noise, "noise", ("homoscedastic", "heteroscedastic", None))
         rng = check_random_state(self.random_state)
         oob = self._fit_members(data, rng, progress)
@@ -265,7 +269,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return self._members(data.X)
 
     def _refit_without_rows(self, data: TrainingData, oob: MemberPredictions, seed: int) -> MemberPredictions:
-        """Predict rows that have too few out-of-bag members by new members fitted without these rows."""
+        """Fit new members without the rows that have too few out-of-bag members, and predict these rows."""
         too_few = np.flatnonzero(self._too_few_oob(data, oob))
         if not len(too_few):
             return oob
@@ -282,7 +286,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
-        """Return the mask of rows with too few out-of-bag members or with members that agree on an error."""
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
             mean, std = oob.mean_and_std()
@@ -290,7 +293,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return too_few
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
-        """Return an unfitted regressor with the same number of members and without noise."""
         return BootstrapRegressor(
             estimator, self.n_estimators, noise=None, n_jobs=self.n_jobs, random_state=seed
         )
@@ -300,7 +302,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise(
         self, data: TrainingData, oob: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
     ) -> FloatArray:
-        """Estimate the noise by equation 9 from out-of-bag residuals; return the noise scale of each row."""
+        """Estimate the noise from out-of-bag residuals (equation 9). Return the noise scale of each row."""
         self.noise_scale_ = 0.0
         self.noise_model_: ScaleModel | None = None
         if self.noise is None:
@@ -322,7 +324,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise_model(
         self, data: TrainingData, usable_rows: IntArray, mean: FloatArray, seed: int
     ) -> FloatArray:
-        """Fit the noise model and rescale it to the variance of equation 9; return the out-of-fold scales."""
+        """Fit the noise model and rescale it to the variance of equation 9. Return the out-of-fold scales."""
         rows = data.take(usable_rows)
         estimator = self.noise_estimator
         if estimator is not None:
@@ -382,7 +384,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M if a row has all M members, else fewer degrees of freedom (Sluijterman et al. 2024)."""
+    """Return M for a row with all M members, and a smaller number otherwise (Sluijterman et al. 2024)."""
     # For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2 (Welch
     # and Satterthwaite), where `share` is the epistemic share of the variance. The Student t variance of a
     # row with k members is larger than the variance of a row with M members by the ratio of the two mean

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_consistent_length
 
+from skuq._conformal.adaptation import Adaptation
 from skuq._conformal.base_regressor import BaseConformalRegressor
 from skuq._conformal.fold_models import check_groups_need_cv, fit_held_out, held_out_splits
 from skuq._conformal.groups_and_shift import GroupsAndShift
@@ -23,7 +24,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
-    check_number,
     check_option,
     check_random_state,
     check_sample_weight,
@@ -94,13 +94,25 @@ class ConformalRegressor(BaseConformalRegressor):
         indicators of the groups. A callable gets X of n rows and returns an array of shape (n, d) or a
         DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one indicator per
         label. A constant function is always added. Must be None with ``group_by`` or ``density_ratio``.
+    adapt : {"aci", "dtaci", "tracking"}, default="aci"
+        Adaptation of the intervals to the rows of `partial_fit`.
+
+        - "aci" (adaptive conformal inference) changes the target miscoverage by a fixed step ``gamma``.
+        - "dtaci" (dynamically tuned) weights eight steps from 0.001 to 0.128 by their recent loss. Prefer
+          "dtaci" if you do not know the step, or if the speed of the drift changes.
+        - "tracking" changes the width of the interval itself by a share of the largest of the last 100
+          scores. Shares of 0.01, 0.03 and 0.1 are weighted by their recent loss. Prefer "tracking" if the
+          intervals must be finite. It does not support ``group_by`` and ``density_ratio``.
     gamma : float, default=0.005
         Step size of adaptive conformal inference, see `partial_fit`. With a larger step, the intervals follow
         a drift faster and vary more. With 0, `partial_fit` only adds calibration rows. If one call of
-        `partial_fit` contains 20 missed rows, it lowers the target miscoverage by nearly 20 ``gamma``.
+        `partial_fit` contains 20 missed rows, it lowers the target miscoverage by nearly 20 ``gamma``. Only
+        used with "aci".
     window : int or None, default=None
         Number of latest rows that remain calibration rows after a call of `partial_fit`; None keeps all rows.
-        The memory still grows with each call, because all rows passed to `partial_fit` are stored.
+        With a window, the memory grows by 24 bytes per row, or by 32 bytes with "tracking" and
+        ``symmetric=False``. With "cqr", all predictions are stored, because the scores of a coverage that is
+        requested later depend on them.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
         tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -179,9 +191,18 @@ class ConformalRegressor(BaseConformalRegressor):
     the bound is then ``gamma`` times the number of rows in the call. With "cqr", the predicted band keeps the
     nominal coverage. With ``group_by``, all groups have the same target miscoverage.
 
-    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each call of
-    `partial_fit` takes O(n log n) time. With ``basis``, each coverage needs one quantile regression, and
-    O(n d^2) time per predicted row. `predict_dist` then computes the bounds of 11 coverages.
+    "dtaci" averages the target miscoverages of its experts by the weights of [6]_ (algorithm 2, with an
+    interval length of 500 steps). It has a bound on the regret against the best sequence of targets, but no
+    bound on the share of missed rows for every sequence. "tracking" changes the score quantile q by
+    :math:`\eta (\mathrm{err} - \alpha)` ([7]_, eq. 4). With a constant step and scores between 0 and b, the
+    share of missed rows differs from :math:`\alpha` by at most :math:`(b + \eta) / (\eta T)` after T rows
+    ([7]_, prop. 1). The step varies here, so that this bound is a guide. With ``symmetric=False``, each bound
+    has its own quantile and half of the miscoverage.
+
+    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each row of
+    `partial_fit` is inserted into the sorted scores in O(n) time. With ``basis``, each coverage needs one
+    quantile regression, and O(n d^2) time per predicted row. `predict_dist` then computes the bounds of 11
+    coverages.
 
     References
     ----------
@@ -195,6 +216,10 @@ class ConformalRegressor(BaseConformalRegressor):
        Journal of the Royal Statistical Society B 87, 2025, https://arxiv.org/abs/2305.12616.
     .. [5] V. Chernozhukov, K. Wüthrich, Y. Zhu, "Distributional conformal prediction", PNAS 118, 2021,
        https://doi.org/10.1073/pnas.2107794118.
+    .. [6] I. Gibbs, E. J. Candès, "Conformal inference for online prediction with arbitrary distribution
+       shifts", Journal of Machine Learning Research 25, 2024, https://arxiv.org/abs/2208.08401.
+    .. [7] A. N. Angelopoulos, E. J. Candès, R. J. Tibshirani, "Conformal PID control for time series
+       prediction", NeurIPS 2023, https://arxiv.org/abs/2307.16895.
 
     Examples
     --------
@@ -229,6 +254,7 @@ class ConformalRegressor(BaseConformalRegressor):
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
         basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
+        adapt: Literal["aci", "dtaci", "tracking"] = "aci",
         gamma: float = 0.005,
         window: int | None = None,
         support: Any = None,
@@ -246,6 +272,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.min_group_size = min_group_size
         self.density_ratio = density_ratio
         self.basis = basis
+        self.adapt = adapt
         self.gamma = gamma
         self.window = window
         self.support = support
@@ -264,12 +291,10 @@ class ConformalRegressor(BaseConformalRegressor):
         method = check_option(self.method, "method", tuple(SCORES))
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
-        gamma = check_number(self.gamma, "gamma")
+        adaptation = Adaptation.from_params(self)
         if score.maps_levels:
             remedy = "The map of levels is the same for all rows. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
-        if gamma < 0:
-            raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
         window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
@@ -288,7 +313,7 @@ class ConformalRegressor(BaseConformalRegressor):
             on_fold=progress.reporter("model"),
         )
         rows = data.take(held_out.rows)
-        conformal = SplitConformal(held_out.model, score, options, gamma, window)
+        conformal = SplitConformal(held_out.model, score, options, adaptation, window)
         conformal.add(rows.X, held_out.prediction, rows.y, rows.sample_weight)
         progress.done("calibration")
         self._conformal = conformal
@@ -323,9 +348,9 @@ class ConformalRegressor(BaseConformalRegressor):
         return super()._fit_transform(data, progress)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Update the calibration with newly observed rows, by adaptive conformal inference.
+        """Update the calibration with newly observed rows, by the method ``adapt``.
 
-        The model is not refitted. The target miscoverage decreases after a missed row and increases after a
+        The model is not refitted. The next intervals are wider after a missed row and narrower after a
         covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed:
         with one row, or with all rows that were predicted together.
 

@@ -184,8 +184,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
         if missing.any():
             row, column = np.argwhere(missing)[0]
             raise ValueError(
-                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}, because "
-                "the score of a row needs all targets. Remove such rows."
+                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}. The "
+                "score of a row needs all targets. Remove such rows."
             )
         return replace(data, params=data.params["estimator"])
 
@@ -222,7 +222,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         self.calibration_rows_ = held_out.rows
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return training and calibration rows; None if all rows are calibration rows."""
+        """Return training and calibration rows, or None if all rows are calibration rows."""
 
         def draw(n_held_out: int) -> Split:
             train, test = next(
@@ -319,7 +319,6 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
 
 def _with_joint_distribution(estimator: Any) -> Any:
-    """Return the estimator, wrapped in `MultiOutputUncertaintyRegressor` if it has no joint distribution."""
     inside = [] if isinstance(estimator, list | tuple) else list(iter_wrapped(estimator))
     if any(isinstance(one, BaseJointRegressor | FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
         return estimator
@@ -327,5 +326,4 @@ def _with_joint_distribution(estimator: Any) -> Any:
 
 
 def _is_joint_ngboost(estimator: Any) -> bool:
-    """Return whether the estimator is an NGBRegressor with a distribution of several targets."""
     return bool(getattr(getattr(estimator, "Dist", None), "multi_output", False))

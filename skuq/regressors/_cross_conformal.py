@@ -1,4 +1,7 @@
-"""Conformal prediction intervals for any regressor, calibrated on all rows by folds or resamples."""
+"""Conformal prediction intervals for any regressor.
+
+Each row is a calibration row of models that are fitted without it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CROSS_METHODS = {
     "jackknife+": {"block_size"},
     "jackknife+ab": {"cv", "n_estimators", "aggregate", "block_size"},
 }
-"""Parameters that only some methods use, by method."""
+"""For each method, the parameters that other methods do not use."""
 
 
 class CrossConformalRegressor(BaseConformalRegressor):
@@ -200,7 +203,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.estimator_ = estimator
 
     def _check_method(self) -> str:
-        """Return the method, or raise if the user sets a parameter that this method does not use."""
+        """Return the method. Raise an error if the user sets a parameter that this method does not use."""
         method: str = check_option(self.method, "method", tuple(CROSS_METHODS))
         if isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
@@ -221,7 +224,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
         return method
 
     def _splits(self, data: TrainingData, method: str, seed: int) -> list[Split] | LeaveOneOut:
-        """Return the training and test rows of each fold."""
         if method == "jackknife+":
             return LeaveOneOut()  # a list of n folds would need O(n^2) memory
         if method == "jackknife+ab" and self.cv is None:

@@ -23,7 +23,8 @@ LIGHTGBM: dict[str, Any] = {
     "feature_fraction_bynode": 0.7,
     "max_bin": 127,
 }
-"""Small trees with leaves of single rows; random rows and columns make the mean of the trees smooth."""
+"""Trees with leaves of single rows fit the training data closely. Each tree draws rows and columns at random,
+so the mean of the trees is smooth."""
 
 HIST_BOOSTING: dict[str, Any] = {
     "max_iter": 250,
@@ -31,7 +32,8 @@ HIST_BOOSTING: dict[str, Any] = {
     "min_samples_leaf": 3,
     "max_features": 0.7,
 }
-"""Similar settings for scikit-learn, whose boosting cannot draw random rows."""
+"""These settings of scikit-learn's boosting are similar to `LIGHTGBM`, but scikit-learn cannot draw random
+rows."""
 
 _PLAIN_ENSEMBLE: dict[str, Any] = {
     "hidden_layer_sizes": (64, 64, 64),
@@ -116,7 +118,6 @@ def _make_boosting() -> Any:
 
 
 def make_lightgbm(**params: Any) -> Any:
-    """Return a LightGBM regressor whose results do not depend on the number of processors."""
     from lightgbm import LGBMRegressor
 
     fixed = {"n_jobs": 1, "deterministic": True, "force_col_wise": True, "verbose": -1}

@@ -2,9 +2,10 @@
 
 An out-of-fold error is the error of one model that is trained on a part of the rows. Two other models have
 smaller errors: a model that is trained on all rows, and the average of the models of all folds. This module
-estimates both decreases from models that are trained without two folds. A comparison of these models with the
-models trained without one fold shows how the errors decrease with the number of rows. A comparison of two of
-these models on rows that neither of them is trained on shows how much an average of models gains.
+estimates both decreases from models that are trained without two folds. If these models are compared with the
+models trained without one fold, the comparison shows how the errors decrease with the number of rows. If two
+of these models are compared on rows that neither model is trained on, the comparison shows how much an
+average of models gains.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 Folds = list[tuple[IntArray, IntArray]]
 
 _N_PAIRED = 3
-"""Pairs among this number of folds are left out; more pairs would add little accuracy."""
+"""Each model leaves out two of the first three folds. With pairs of more folds, the estimate would hardly be
+more accurate."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldGroups:
-    """Predictions of models that are each trained without one group of folds."""
+    """Predictions of several models. Each model is trained without one group of folds."""
 
     rows: tuple[IntArray, ...]  # rows of each group of folds
     predictions: tuple[FloatArray, ...]  # predictions for the rows of each group
     sizes: FloatArray  # sum of the training weights of each model
 
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
-        """Return the mean for each row over models trained without it, and the mask of rows with a mean."""
+        """Return the mean for each row over the models that are trained without this row.
+
+        The mask contains the rows that have such a model.
+        """
         total, count = np.zeros(n), np.zeros(n)
         for rows, value in zip(self.rows, values, strict=True):
             total[rows] += value
@@ -45,7 +50,11 @@ class FoldGroups:
         return total / np.maximum(count, 1), count > 0
 
     def variance_ratio(self, out_of_fold: FloatArray, weight: FloatArray, k: int) -> float:
-        """Return the variance between models without one of k folds, relative to models without two folds."""
+        """Return the ratio of two variances between models.
+
+        The first models are trained without one of k folds, and the second models are trained without two
+        folds.
+        """
         # Half the mean squared difference of two models has two parts. The first part is proportional to the
         # number of rows by which the training sets differ. The second part does not depend on this number;
         # for example, a change of one row may change the first split of a tree. Two differences determine
@@ -78,17 +87,15 @@ class FoldGroups:
 
 
 def trained_on_by_all(folds: Folds, group: Iterable[int], n: int) -> BoolArray:
-    """Return the mask of rows on which the models of all folds of a group are trained."""
     return np.asarray(np.logical_and.reduce([row_mask(folds[k][0], n) for k in group]))
 
 
 def _pairs(k: int) -> list[tuple[int, ...]]:
-    """Return all pairs of the first folds; each of these folds is left out by two models."""
     return list(combinations(range(min(k, _N_PAIRED)), 2)) if k > 2 else []
 
 
 def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options: Any) -> FoldGroups:
-    """Fit clones without pairs of folds; skip pairs that leave fewer than two training rows."""
+    """Fit clones without pairs of folds. A pair is skipped if it leaves fewer than two training rows."""
     n = len(data)
     splits = []
     for group in _pairs(len(folds)):
@@ -113,20 +120,26 @@ def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options:
 
 
 class RelativeErrors(NamedTuple):
-    """Expected errors of each location, divided by the out-of-fold errors; at most 1."""
+    """Expected errors of each kind of location, divided by the out-of-fold errors.
+
+    The ratios are at most 1.
+    """
 
     folds: float  # if the location is the mean of the folds' models
-    refit: float  # if the location is the model fitted to all rows
+    refit: float
 
 
 NO_GAIN = RelativeErrors(1.0, 1.0)
-"""The errors of both locations are as large as the out-of-fold errors."""
+"""Both kinds of location have errors as large as the out-of-fold errors."""
 
 
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
-    """Return the relative errors of both locations, in units of ``unit`` (n,); rows with NaN are skipped."""
+    """Return the relative errors of both kinds of location, in units of ``unit`` of shape (n,).
+
+    Rows with NaN are skipped.
+    """
     weight, unit = np.where(np.isnan(unit), 0.0, data.repetitions), np.where(np.isnan(unit), 1.0, unit)
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
     weight = weight * counted
@@ -151,7 +164,10 @@ def relative_errors(
 
 
 def _gain_by_averaging(variance: float, k: int) -> float:
-    """Return the relative error of the mean of k models; ``variance`` is relative to the squared error."""
+    """Return the error of the mean of k models, divided by the error of one model.
+
+    ``variance`` is the variance between models, divided by the squared error.
+    """
     return float(np.sqrt(1 - (k - 1) / k * min(max(variance, 0.0), 1.0)))
 
 
@@ -163,7 +179,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the error of a model trained on all rows, relative to the error of models without one fold."""
+    """Return the error of a model of all rows, divided by the error of the models without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()
@@ -182,7 +198,10 @@ def _gain_by_rows(
 
 
 def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
-    """Return splits of the out-of-fold predictions, one per group of folds, by positions in fold order."""
+    """Return one split per group of folds.
+
+    The rows are numbered by their positions in the out-of-fold predictions.
+    """
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
@@ -195,7 +214,7 @@ def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
 
 
 def groups_among(groups: Folds, chosen: IntArray, n: int) -> Folds:
-    """Return the splits restricted to the chosen positions, if at least two training positions remain."""
+    """Return the splits of the chosen rows. A split is dropped if fewer than two training rows remain."""
     place = np.full(n, -1)
     place[chosen] = np.arange(len(chosen))
     placed = [(place[train], place[test]) for train, test in groups]

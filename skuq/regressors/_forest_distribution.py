@@ -25,10 +25,12 @@ from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 
 _FEWEST_ROWS = 3
-"""Smallest number of rows; with two rows, each out-of-bag error would be the difference of the targets."""
+"""A fit needs at least three rows. With two rows, each out-of-bag error would be the difference of the two
+targets."""
 
 _MOST_ROWS = 5000
-"""Largest number of out-of-bag rows for calibration; the cost is proportional to this number times n."""
+"""At most this number of out-of-bag rows is used for calibration, because the cost is proportional to this
+number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
@@ -204,17 +206,20 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, Quantiles(self._shape.levels, self._unit * quantiles)
 
     def _check_rows(self, data: TrainingData) -> None:
-        """Raise for relative weights, whose ranks are not defined, and for fewer than three rows."""
+        """Raise an error for fewer than three rows, and for relative weights, whose ranks are not defined."""
         effective_rows(data.sample_weight, len(data))
         n = np.count_nonzero(data.repetitions)
         if n < _FEWEST_ROWS:
             raise ValueError(
-                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}: "
-                "an out-of-bag error needs two other rows. Add rows."
+                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}. "
+                "Each out-of-bag error needs two other rows. Add rows."
             )
 
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[OutOfBag, tuple[IntArray, FloatArray]]:
-        """Fit forest and calibration; return out-of-bag rows, and calibration rows with their quantiles."""
+        """Fit the forest and the calibration.
+
+        Return the out-of-bag rows, and the calibration rows with their quantiles.
+        """
         check_forest(self.estimator)
         rng = check_random_state(self.random_state)
         forest_seed, row_seed, self._refit_seed = rng.randint(MAX_SEED, size=3).tolist()
@@ -253,9 +258,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
     def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> tuple[IntArray, FloatArray]:
-        """Estimate slope, shape, leaf share and factor from out-of-bag rows, of which n are independent.
+        """Estimate the slope, the shape, the leaf share and the factor from out-of-bag rows.
 
-        Return the rows in use and their quantiles in the unit of the forest.
+        Of these rows, ``n`` are independent. Return the rows in use and their quantiles in the unit of the
+        forest.
         """
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:
@@ -286,7 +292,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, shape.quantiles(loc, scale, leaf)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
-        """Predict rows in parts of at most a tenth of all rows, each by a forest fitted without this part."""
+        """Predict each part of the rows by a forest that is fitted without this part.
+
+        A part contains at most a tenth of all rows.
+        """
         rng = np.random.RandomState(self._refit_seed)
         order = rng.permutation(rows)
         parts = np.array_split(order, min(len(rows), -(-10 * len(rows) // len(data))))

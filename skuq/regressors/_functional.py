@@ -190,7 +190,6 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
             check_is_fitted(self)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether `predict` works: after `fit`, or around a fitted FrozenEstimator."""
         if hasattr(self, "estimator_"):
             return True
         try:

@@ -1,4 +1,4 @@
-"""Regression of a target with one value of positive probability, such as exact zeros."""
+"""Regression of a target that has one value with positive probability, such as exact zeros."""
 
 from __future__ import annotations
 
@@ -155,7 +155,10 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Check the arguments of ``fit``; ``params`` holds the fit parameters of each model by name."""
+        """Check the arguments of ``fit``.
+
+        The dict ``params`` holds the fit parameters of each model by name.
+        """
         self._check_models()
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
@@ -205,7 +208,6 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     def _with_calibration(
         self, data: TrainingData, is_atom: BoolArray, model_seed: int, fold_seed: int
     ) -> Any:
-        """Return the unfitted classifier, wrapped in a calibration unless there is none."""
         classifier = seeded_clone(self.classifier, model_seed, self.random_state)
         if self.calibration is None or isinstance(classifier, CalibratedClassifierCV):
             return classifier
@@ -247,7 +249,6 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         return np.clip(check_finite(p, "predict_proba of the classifier"), 0.0, 1.0)
 
     def _rest(self, dist: Distribution) -> Distribution:
-        """Return the distribution of the other values, on their side of ``at`` and on the support."""
         support = self._support()
         if support is not None and support.integer and self.side_ != "both":
             low = self._value + 1 if self.side_ == "above" else support.lower
@@ -272,7 +273,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         return router_for(self, classifier=self.classifier, regressor=self.regressor)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if both models have it."""
+        """Return the tags. An input tag is set if both models have it."""
         tags = super().__sklearn_tags__()
         try:
             models = [get_tags(self.classifier), get_tags(self.regressor)]
@@ -285,12 +286,12 @@ class HurdleRegressor(BaseUncertaintyRegressor):
 
 
 def _check_both_parts(is_atom: BoolArray, counts: BoolArray, at: float) -> None:
-    """Raise unless rows of positive weight have the value, and at least two of them have another value."""
+    """Raise an error unless rows of positive weight have the value, and two or more have another value."""
     n_atoms, n_rest = int((is_atom & counts).sum()), int((~is_atom & counts).sum())
     if n_atoms == 0:
         raise ValueError(
-            f"`y` must have the value `at` = {at:g} in at least one row, got it in none of {len(is_atom)} "
-            "rows. Pass another `at`, or use the regressor alone."
+            f"`y` must have the value `at` = {at:g} in at least one row, but none of {len(is_atom)} rows has "
+            "this value. Pass another `at`, or use the regressor alone."
         )
     if n_rest < 2:
         raise ValueError(

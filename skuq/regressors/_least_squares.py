@@ -1,4 +1,4 @@
-"""Least squares with its closed-form predictive distribution."""
+"""Least squares with a predictive distribution in closed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
 _MIN_DF = 3
-"""Smallest degrees of freedom for which the predictive variance is finite."""
+"""There are at least 3 degrees of freedom. With fewer, the predictive variance is infinite."""
 
 
 class LeastSquaresRegressor(BaseUncertaintyRegressor):
@@ -131,7 +131,6 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Return leave-one-out distributions by rank-one updates, which remove each row from the fit."""
         self._fit(data, progress)
         weight = data.repetitions
         standardized = self._standardize(data.X)
@@ -183,7 +182,6 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         check_unmasked(X, "X")
 
     def _standardize(self, X: FloatArray) -> FloatArray:
-        """Return the centered and scaled columns, because squares of large offsets would lose precision."""
         standardized: FloatArray = (X - self._X_mean) / self._X_scale
         return standardized
 
@@ -192,7 +190,6 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         return location
 
     def _leverage(self, standardized: FloatArray) -> FloatArray:
-        """Return x' (X'WX)^-1 x, the variance of the fitted value divided by the noise variance."""
         whitened = standardized @ self._whiten
         leverage: FloatArray = self._h_constant + np.einsum("ij,ij->i", whitened, whitened)
         return leverage

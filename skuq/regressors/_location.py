@@ -1,4 +1,4 @@
-"""Location of ResidualRegressor: the mean of the folds' models, or one model fitted to all rows."""
+"""Location of ResidualRegressor, which is the mean of the models of the folds or one model of all rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.regressors._fold_groups import RelativeErrors
 
 MOST_AVERAGED = 20
-"""Largest number of folds for which "auto" may choose the mean of the folds' models."""
+""""auto" chooses the mean of the models of the folds only if there are at most this number of folds."""
 
 Kind = Literal["folds", "refit"]
 
@@ -42,7 +42,7 @@ class Location:
 def choose_location(
     option: str, estimator: Any, errors: RelativeErrors, n_folds: int, *, partition: bool
 ) -> Kind:
-    """Return the kind of location; "auto" chooses the kind with the smaller errors."""
+    """Return the kind of location. "auto" chooses the kind with the smaller errors."""
     if isinstance(estimator, FrozenEstimator):
         return "refit"
     if option == "folds":
@@ -59,7 +59,10 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Return the location, which uses the folds' models if the refit differs too much from them."""
+    """Return the location.
+
+    If the refit differs too much from the models of the folds, the location is the mean of these models.
+    """
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")

@@ -15,19 +15,19 @@ from sklearn.preprocessing import StandardScaler
 from skuq._typing import FloatArray
 
 _RIDGE = 1.0
-"""Ridge penalty for standardized columns; it matters only if there are a few tens of rows."""
+"""Ridge penalty for standardized columns. The penalty has an effect only if there are a few tens of rows."""
 
 _BOOSTING = {"max_iter": 30, "learning_rate": 0.16, "max_leaf_nodes": 4, "max_bins": 63}
-"""Few trees and bins, because each tree adds 5 microseconds to the prediction of one row.
+"""The trees are few, because each tree adds 5 microseconds to the prediction of one row.
 
-Compared with 100 trees, a learning rate of 0.05 and 255 bins, on the development sets of
-``benchmarks/real_data.py`` (geometric means): around Ridge, the CRPS is 0.9999 times and the interval score
-0.999 times as large. Around boosting, the CRPS is 0.9993 times and the interval score 0.994 times as
-large."""
+These settings were compared with 100 trees, a learning rate of 0.05 and 255 bins on the development sets of
+``benchmarks/real_data.py``. Around Ridge, the ratio of the CRPS is 0.9999 and the ratio of the interval score
+is 0.999 (geometric means). Around boosting, the ratios are 0.9993 and 0.994.
+"""
 
 
 class LogScaleRegressor(RegressorMixin, BaseEstimator):
-    """Weighted mean of a linear model and of gradient boosting with trees of four leaves."""
+    """Weighted mean of two models: a linear model, and gradient boosting with trees of four leaves."""
 
     # Logarithms of absolute residuals have a standard deviation above 1 even if the scale is constant, so the
     # model must average over many rows. Trees with four leaves find changes of the scale. The linear model
@@ -39,7 +39,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
-        """Fit both models; X may contain NaN."""
+        """Fit both models. The features may contain NaN."""
         self.empty_ = np.isnan(X).all(axis=0)
         largest = np.abs(np.where(np.isnan(X), 0.0, X)).max(axis=0)
         self.largest_ = np.where(largest > 0, largest, 1.0)
@@ -62,26 +62,22 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         return np.column_stack([self._linear(X), self.boosting_.predict(X)])
 
     def _in_units(self, X: FloatArray) -> FloatArray:
-        """Return X divided by the largest absolute value of each column, or 0 for empty columns."""
         scaled = X / self.largest_
         return np.where(self.empty_, 0.0, scaled) if self.empty_.any() else scaled
 
     def _standardized(self, X: FloatArray) -> FloatArray:
-        """Return imputed and standardized columns, faster than scikit-learn's transformers for one row."""
         return np.asarray((np.where(np.isnan(X), self.fill_, X) - self.center_) / self.spread_)
 
     def _linear(self, X: FloatArray) -> FloatArray:
         return np.asarray(self._standardized(X) @ self.coef_ + self.intercept_)
 
     def with_share(self, linear_share: float) -> Self:
-        """Set the weight of the linear model; delete the boosting if its weight is 0."""
         self.linear_share = linear_share
         if linear_share == 1:
             self.boosting_ = None
         return self
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """Return the predicted logarithm of each row, without evaluating a model of weight 0."""
         if self.linear_share == 1:
             return self._linear(self._in_units(X))
         if self.linear_share == 0:
@@ -94,7 +90,6 @@ def weighted_mean(both: FloatArray, linear_share: float) -> FloatArray:
 
 
 def best_linear_share(both: FloatArray, target: FloatArray, weight: FloatArray | None) -> float:
-    """Return the weight of the linear model that minimizes the squared error after shrinkage."""
     root = np.ones(len(target)) if weight is None else np.sqrt(weight)
     centered = root[:, np.newaxis] * (both - np.average(both, axis=0, weights=weight))
     factors, _ = nnls(centered, root * (target - np.average(target, weights=weight)))

@@ -1,4 +1,7 @@
-"""Members of an ensemble: clones fitted to bootstrap samples, or the members of a fitted ensemble."""
+"""Members of an ensemble.
+
+They are clones fitted to bootstrap samples, or the members of a fitted ensemble.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,17 @@ from skuq.prediction._failures import note_fold, place_of
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
-    """Predictions for each row by each member."""
+    """Predictions of all rows by each member."""
 
     values: FloatArray  # shape (n, M); only defined where `used` is True
     used: BoolArray  # shape (n, M); for a training row, True for its out-of-bag members, else always True
 
     @property
     def count(self) -> IntArray:
-        """Number of members that predict the row, shape (n,)."""
         count: IntArray = self.used.sum(axis=1)
         return count
 
     def mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean and the standard deviation over members, with the divisor count - 1."""
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
@@ -65,7 +66,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone per seed to a bootstrap sample, and predict the rows that are not in this sample."""
+    """Fit one clone per seed to a bootstrap sample. Predict the rows that are not in this sample."""
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (
@@ -122,7 +123,6 @@ def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int 
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Return whether a single fit of the estimator gives several members."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)

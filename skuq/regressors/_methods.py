@@ -30,7 +30,7 @@ MethodName = Literal[
 
 
 class EffortLevel(NamedTuple):
-    """Numbers of folds and bootstrap members for one effort."""
+    """Number of folds and number of bootstrap members for one effort."""
 
     folds: int
     resamples: int
@@ -40,7 +40,8 @@ class EffortLevel(NamedTuple):
 EFFORTS = {"low": EffortLevel(3, 20, 2), "standard": EffortLevel(5, 50, 2), "high": EffortLevel(10, 100, 5)}
 
 _FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
-"""Fitted levels if each level needs its own fit; the final model and two folds then need twelve fits."""
+"""These levels are fitted if each level needs its own fit. The final model and the models of two folds then
+need twelve fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,10 @@ def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
 
 
 def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
-    """Return the regressor for a quantile loss, with fewer levels and folds if each level needs a fit."""
+    """Return the regressor for a quantile loss.
+
+    If each level needs its own fit, it has fewer levels and folds.
+    """
     params = dict(options.params)
     levels, param = params.pop("levels", None), params.pop("quantile_param", None)
     recalibrator: Any = DefaultRecalibrator()
@@ -127,4 +131,4 @@ METHODS: dict[str, Callable[[MethodOptions], Any]] = {
     "residual": lambda options: options.build(ResidualRegressor, effort=options.effort, cv=options.cv),
     "conformal": _conformal,
 }
-"""Function that builds the regressor, by method."""
+"""For each method, the function that builds the regressor."""

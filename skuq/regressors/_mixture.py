@@ -46,7 +46,8 @@ from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 Folds = list[tuple[IntArray, IntArray]]
 
 _MIN_RECALIBRATION_ROWS = 50
-"""Smallest number of rows for the default recalibrator; with fewer rows, its noise exceeds its gain."""
+"""The default recalibrator needs at least this number of rows. With fewer rows, its noise is larger than its
+gain."""
 
 
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
@@ -256,11 +257,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return named_members(self._pairs(), self._validate_names)
 
     def _pairs(self) -> Any:
-        """Return the names and members, or the default members if the parameter is None."""
         return default_estimators() if self.estimators is None else self.estimators
 
     def _given_weights(self) -> FloatArray | None:
-        """Return the given weights of the members that are not dropped; None if weights are estimated."""
+        """Return the given weights of the members that are not dropped, or None if weights are estimated."""
         if isinstance(self.weights, str):
             check_option(self.weights, "weights", ("crps", "equal"))
             m = len(self._members())
@@ -284,14 +284,16 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return self._recalibrator() is not None
 
     def _recalibrator(self) -> Any:
-        """Return the unfitted recalibrator or None."""
         if not isinstance(self.recalibrator, str):
             return self.recalibrator
         estimated = isinstance(self.weights, str) and self.weights == "crps"
         return IsotonicRecalibrator(smooth=True) if estimated else None
 
     def _fit_recalibrator(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-        """Return the fitted recalibrator; None if there is none, or if there are too few rows for "auto"."""
+        """Return the fitted recalibrator.
+
+        It is None if there is no recalibrator, or if there are too few rows for "auto".
+        """
         recalibrator = self._recalibrator()
         is_auto = isinstance(self.recalibrator, str)
         if recalibrator is None or (is_auto and data.independent_rows(rows) < _MIN_RECALIBRATION_ROWS):
@@ -302,7 +304,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Check the arguments of ``fit``; each member has its own fit parameters in ``params``."""
+        """Check the arguments of ``fit``.
+
+        The attribute ``params`` holds the fit parameters of each member.
+        """
         members = self._members()
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
@@ -367,7 +372,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members; return the out-of-fold forecasts of each member, or None if there are no folds."""
+        """Fit all members. Return the out-of-fold forecasts of each member, or None if there are no folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -389,7 +394,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _learn(
         self, folds: Folds, seeds: list[int], data: TrainingData, progress: Progress
     ) -> tuple[Pool, list[FloatArray]]:
-        """Fit members, weights and recalibrator; return the pool and the weights of each fold."""
+        """Fit the members, the weights and the recalibrator. Return the pool and the weights of each fold."""
         tests = [test for _, test in folds]
         rows = np.concatenate(tests)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
@@ -446,7 +451,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self._pairs() if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; an input tag is set if all members have it."""
+        """Return the tags. An input tag is set if all members have this tag."""
         tags = super().__sklearn_tags__()
         if self.estimators is None:  # this branch avoids the import of torch
             tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True

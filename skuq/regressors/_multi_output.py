@@ -178,7 +178,6 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     # ---------------------------------------------------------------------------- arguments
 
     def _children(self) -> dict[str, Any]:
-        """Return the unfitted regressors by name: one, or one per target."""
         if not isinstance(self.estimator, list | tuple):
             return {"estimator": _with_distribution(self.estimator)}
         return {f"estimator_{j}": _with_distribution(one) for j, one in enumerate(self.estimator)}
@@ -187,7 +186,6 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return not has_random_folds(self.cv)
 
     def _child_names(self) -> list[str]:
-        """Return the name of the regressor of each target."""
         names = list(self._children())
         return names if len(names) == self.n_outputs_ else names * self.n_outputs_
 
@@ -229,7 +227,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return self._joint([one.all_rows(data.X, len(data)) for one in fitted], data.X)
 
     def _learn(self, data: TrainingData, progress: Progress, method: str) -> list[_FittedTarget]:
-        """Fit the regressors by one of their methods, and then the dependence."""
+        """Fit the regressors with one of their methods, and then fit the dependence."""
         kind = check_option(self.dependence, "dependence", DEPENDENCES)
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=3).tolist()
         fold_seed, model_seed, template_seed = seeds
@@ -274,7 +272,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return fitted
 
     def _folds(self, data: TrainingData, seed: int) -> list[Split] | int | None:
-        """Return the folds of all targets; an int or None is passed on to the regressors."""
+        """Return the folds of all targets. The regressors handle an int or None themselves."""
         if has_random_folds(self.cv):
             if self.cv is not None:
                 resolve_cv(self.cv)  # raises unless the number of folds is valid
@@ -363,14 +361,14 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
 
 
 class _FittedTarget(NamedTuple):
-    """Fitted regressor of one target, its tested rows, and their out-of-sample distributions."""
+    """Fitted regressor of one target, its tested rows, and the out-of-sample distributions of these rows."""
 
     estimator: BaseUncertaintyRegressor
     rows: IntArray
     dist: Distribution
 
     def all_rows(self, X: Any, n: int) -> Distribution:
-        """Return the distributions of all rows; rows without the target are predicted as new rows."""
+        """Return the distributions of all rows. Rows without the target are predicted as new rows."""
         others = rows_outside(self.rows, n)
         if not len(others):
             return self.dist[row_order(self.rows, n)]
@@ -401,7 +399,6 @@ def _fit_target(
 
 
 def _folds_among(folds: list[Split], known: IntArray, n: int) -> list[Split]:
-    """Return the folds with the positions of their rows among the known rows."""
     position = np.full(n, -1)
     position[known] = np.arange(len(known))
     found = [(position[train], position[test]) for train, test in folds]
@@ -415,7 +412,6 @@ def _folds_among(folds: list[Split], known: IntArray, n: int) -> list[Split]:
 
 
 def _with_distribution(estimator: Any) -> Any:
-    """Return the regressor, wrapped in `UncertaintyRegressor` if it is not from skuq."""
     if isinstance(estimator, BaseUncertaintyRegressor):
         return estimator
     return UncertaintyRegressor(estimator)

@@ -28,7 +28,7 @@ from skuq.prediction._rules.quantile_estimators import (
 )
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""The levels contain the bounds of the default interval, so that these bounds are not extrapolated."""
+"""The levels include the bounds of the default interval, so that the bounds are not extrapolated."""
 
 
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
@@ -213,7 +213,6 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
 
 def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
-    """Return whether the estimator has a quantile loss and needs one fit per level."""
     found = find_quantile_loss(estimator, quantile_param)
     return found is not None and found[1].many is None
 

@@ -147,7 +147,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return self._learn(data, progress, all_folds=all_folds)
 
     def _recalibrate_folds(self, folds: CrossFit, data: TrainingData) -> tuple[IntArray, Distribution]:
-        """Return the tested rows and their forecasts, each recalibrated by the rows of other folds."""
         rows, pooled = folds.tested()
         parts: list[Distribution] = []
         masks = fold_masks(folds.test_rows, at_least=2)
@@ -197,7 +196,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds for the calibration, and additional folds that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
@@ -283,5 +281,4 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the point predictions plus the change of the mean by the recalibrator."""
     return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))

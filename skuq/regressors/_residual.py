@@ -1,4 +1,4 @@
-"""Mean model, scale model and a distribution of the standardized residuals."""
+"""Regressor with a mean model, a scale model and a distribution of the standardized residuals."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
-"""Number of folds if ``cv`` is None."""
+"""For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""Largest number of folds of the conditional shape; each of them contains whole folds of the mean model."""
+"""The conditional shape has at most this number of folds. Each of its folds consists of whole folds of the
+mean model."""
 
 
 class OutOfFold(NamedTuple):
-    """Predictions for each row by models that are not trained on this row."""
+    """Predictions of each row by models that are not trained on this row."""
 
     loc: FloatArray
     scale: FloatArray
     shares: FloatArray | None
-    """Probabilities of the conditional shape, shape (n, k); None if all rows have the common shape."""
+    """Probabilities of the conditional shape, shape (n, k). The value is None if all rows have the common
+    shape."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -275,7 +277,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return rows, self._out_of_fold_dist(out_of_fold)
 
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
-        """Fit all models; return the tested rows and their out-of-fold predictions."""
+        """Fit all models. Return the tested rows and their out-of-fold predictions."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
@@ -332,7 +334,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         partition: bool,
     ) -> None:
-        """Choose and fit the location; estimate the size of its errors relative to the out-of-fold errors."""
+        """Choose and fit the location. Compare the size of its errors with the out-of-fold errors."""
         relative = standardized = NO_GAIN
         if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
@@ -355,7 +357,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the relative errors of both locations: of raw errors and of standardized errors."""
+        """Return the relative errors of both kinds of location for raw and for standardized errors."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # all residuals are 0
             return NO_GAIN, NO_GAIN
@@ -384,7 +386,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to residuals; return the pairs with an out-of-fold scale, and their scales."""
+        """Fit the scale model to the residuals.
+
+        Return the pairs that have an out-of-fold scale, and these scales.
+        """
 
         def scale_folds(is_default: bool) -> Any:
             # the default model needs only half of the rows; other models are fitted to all folds but one
@@ -414,7 +419,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # --------------------------------------------------------------------------------- shape
 
     def _fit_shape(self, pairs: TrainingData, loc: FloatArray, scale: FloatArray) -> None:
-        """Fit a Student t distribution to the standardized residuals, and the map from it to their shape."""
+        """Fit a Student t distribution to the standardized residuals.
+
+        The map from this distribution to the shape of the residuals is also fitted.
+        """
         self.df_, self.shape_, self._factor = np.inf, None, 1.0
         if self.scale_model_.unit == 0:  # all residuals are 0
             return
@@ -439,7 +447,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         clusters: Any,
     ) -> FloatArray | None:
-        """Fit the conditional shape; return the out-of-fold probabilities of each pair."""
+        """Fit the conditional shape. Return the out-of-fold probabilities of each pair."""
         self.conditional_shape_: ConditionalShape | None = None
         if self.shape not in ("auto", "conditional") or self.shape_ is None or not folds:
             return None
@@ -476,7 +484,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return family if self.shape_ is None else self.shape_.transform(family)
 
     def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        """Return the distributions of new rows, widened for the uncertainty of scale and shape."""
+        """Return the distributions of new rows.
+
+        They are wider because the scale and the shape are uncertain.
+        """
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
         if self.conditional_shape_ is not None and shares is not None:

@@ -21,10 +21,11 @@ from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 
 SMALLEST_RESIDUAL = 0.02
-"""Smallest absolute residual relative to the mean absolute residual; smaller residuals are raised to it.
+"""Absolute residuals below this value are raised to it, in units of the mean absolute residual.
 
 For normal residuals, 1 % are smaller. With a much smaller limit, residuals of exactly 0 would dominate the
-scale model, for example for a tree on a target with many zeros."""
+scale model, for example for a tree and a target with many zeros.
+"""
 
 
 def log_residuals(
@@ -33,7 +34,7 @@ def log_residuals(
     *,
     positive: bool = False,
 ) -> tuple[FloatArray, float]:
-    """Return log(abs(residual) / unit), and the unit, which is near the mean of abs(residual)."""
+    """Return log(abs(residual) / unit), and the unit. The unit is near the mean of abs(residual)."""
     # Logarithms make every predicted scale positive and bound the influence of outliers (Harvey 1976). With
     # `positive`, all logarithms are at least 1, because a Poisson or gamma loss requires positive targets.
     size = np.abs(residual)
@@ -46,7 +47,7 @@ def log_residuals(
 
 @dataclass(frozen=True, eq=False)
 class MeanOfModels:
-    """Mean of the predictions of fitted models."""
+    """Mean of the predictions of several fitted models."""
 
     models: tuple[Any, ...]
 
@@ -56,7 +57,10 @@ class MeanOfModels:
 
 @dataclass(frozen=True, eq=False)
 class ScaleModel:
-    """The scale ``unit * exp(intercept + slope * model(x))``, limited to the range of the training rows."""
+    """The scale ``unit * exp(intercept + slope * model(x))``.
+
+    The exponent is limited to its range over the training rows.
+    """
 
     model: Any  # None if the slope of the default model is 0
     intercept: float
@@ -85,7 +89,7 @@ def shrunk_scale_model(
     *,
     shrink: bool = True,
 ) -> ScaleModel:
-    """Return the scale model, whose predictions are shrunk by a linear map fitted to held-out rows."""
+    """Return the scale model. A linear map that is fitted to held-out rows shrinks its predictions."""
     center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - center
@@ -101,7 +105,7 @@ def shrunk_scale_model(
 
 @dataclass(frozen=True, eq=False)
 class FittedScale:
-    """Fitted scale model, its features and its out-of-fold predictions."""
+    """Fitted scale model, with its features and its out-of-fold predictions."""
 
     model: ScaleModel
     features: ScaleFeatures | None  # None for a user's scale estimator, which is fitted to X
@@ -109,7 +113,6 @@ class FittedScale:
     out_of_fold: FloatArray  # out-of-fold scales of these rows
 
     def predict(self, X: Any, loc: FloatArray) -> FloatArray:
-        """Return the scale of new rows with the point predictions ``loc``."""
         return self.model.predict(X if self.features is None else self.features(X, loc))
 
 
@@ -126,7 +129,10 @@ def fit_scale(
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> FittedScale:
-    """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``."""
+    """Fit a scale model to the residuals of rows.
+
+    The point predictions ``loc`` come from models that are not trained on the rows.
+    """
     # `estimator` None is `LogScaleRegressor` with `seed`. `name` is the name of the estimator in error
     # messages. `folds(is_default)` returns a splitter or pairs of training and test rows. `pairwise` is True
     # if X is a precomputed kernel.

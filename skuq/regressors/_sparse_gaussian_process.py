@@ -37,7 +37,7 @@ from skuq.regressors._sparse_gp.inducing_points import (
 )
 
 _FARTHEST = 1e100
-"""Limit of standardized values of new rows, so that squares do not overflow."""
+"""Standardized values of new rows are limited to this value, so that their squares do not overflow."""
 
 
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
@@ -235,7 +235,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _standardize_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Fit the standardization; return the standardized distinct rows with positive weight."""
+        """Fit the standardization. Return the standardized distinct rows with positive weight."""
         weight = data.repetitions
         counted = weight > 0
         if counted.sum() < 2:
@@ -251,7 +251,10 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return an estimator for folds, in which the weights may sum to less than the number of rows."""
+        """Return an estimator for folds.
+
+        In a fold, the sum of the weights may be smaller than the number of rows.
+        """
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -278,7 +281,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """Regressor for the rows of one fold, without a check of the sum of the weights."""
+    """Regressor for the rows of one fold. It does not check the sum of the weights."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Predictive distribution for any regressor, by a method that is chosen for the estimator."""
+"""Predictive distribution for any regressor. The method is chosen for the estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pointwise coverage in simulations of a known process, an estimated process or a large data set."""
+"""Pointwise coverage in simulations.
+
+The data comes from a known process, an estimated process or a large data set.
+"""
 
 from skuq.simulation._estimated_process import EstimatedProcess
 from skuq.simulation._known_process import KnownProcess

@@ -31,11 +31,11 @@ class BaseProcess(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def training_set(self, index: int) -> tuple[Any, FloatArray]:
-        """Return the training set with this number, which depends only on the number."""
+        """Return the training set with this number. It depends only on the number."""
 
 
 class ConstructedProcess(BaseProcess):
-    """Base class of processes without ``fit``; the constructor of a subclass must call ``_prepare``."""
+    """Base class of processes without ``fit``. The constructor of a subclass must call ``_prepare``."""
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -65,7 +65,7 @@ def check_index(index: Any) -> int:
 
 
 def check_features(X: Any, n: int, like: Any = None) -> Any:
-    """Check X from `draw_X`: n rows, and the same columns as the rows ``like``."""
+    """Check X from `draw_X`. It must have n rows, and the same columns as the rows ``like``."""
     if not (isinstance(X, pd.DataFrame) or sparse.issparse(X)):
         X = np.asarray(X)
     if X.ndim != 2 or count_rows(X) != n:
@@ -86,7 +86,7 @@ def _columns(X: Any) -> Any:
 
 
 def check_truth(dist: Any, n: int, name: str) -> Distribution:
-    """Check the distribution that a user's function returns: n rows, each with a finite mean."""
+    """Check the distribution that a function of the user returns. It must have n rows with finite means."""
     if not isinstance(dist, Distribution):
         raise TypeError(
             f"`{name}` must return a skuq Distribution, got {type(dist).__name__}. For example, return "
@@ -107,7 +107,10 @@ def check_truth(dist: Any, n: int, name: str) -> Distribution:
 
 
 def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> None:
-    """Raise if the object is not a fitted process, has too few training sets, or has no required truth."""
+    """Raise an error unless the object is a fitted process with enough training sets.
+
+    A required truth must exist.
+    """
     if isinstance(process, type):
         raise TypeError(f"`process` must be an instance, got the class {process.__name__}.")
     name = type(process).__name__

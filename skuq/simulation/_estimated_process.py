@@ -27,7 +27,7 @@ from skuq.simulation._base import BaseProcess, check_index, check_truth
 from skuq.simulation._seeds import draw_seed, target_rng
 
 _DF, _SHAPE = 3.0, 0.1
-"""Degrees of freedom of "student_t", and shape of "gamma"."""
+"""Degrees of freedom of "student_t", and shape parameter of "gamma"."""
 
 _LEAST_SCALE = 1e-6
 """Smallest standard deviation of the noise, relative to the root mean squared residual.

@@ -1,4 +1,4 @@
-"""Tasks of a study: fits to one or several training sets, and forecasts for the test rows."""
+"""Tasks of a study. A task fits to one or several training sets, and forecasts the test rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 
 _MOST_SIMULATIONS = 20
-"""Largest number of simulations that are trained together; about 100 networks are trained at a time."""
+"""At most this number of simulations is trained together. About 100 networks are trained at a time."""
 
 _MOST_BYTES = 64e6
-"""Largest size of the training data of simulations that are trained together."""
+"""The training data of simulations that are trained together has at most this number of bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class Forecast:
 
 
 def simulations_per_task(estimator: Any, X: Any) -> int:
-    """Return the number of simulations that are trained together, given the X of one training set."""
     # It does not depend on the number of jobs. It is 1 for estimators without `_fit_many`.
     if not hasattr(type(estimator), "_fit_many"):
         return 1

@@ -31,7 +31,10 @@ def _uniform(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _bimodal(n: int, rng: np.random.Generator) -> FloatArray:
-    """Draw from a mixture of two normal distributions at -0.4 and 0.3, truncated to [-0.5, 0.5]."""
+    """Draw from a mixture of two normal distributions at -0.4 and 0.3.
+
+    The mixture is truncated to [-0.5, 0.5].
+    """
     loc, scale = np.where(rng.uniform(size=n) < 0.5, -0.4, 0.3), 0.08
     x = truncnorm.ppf(rng.uniform(size=n), (-0.5 - loc) / scale, (0.5 - loc) / scale, loc, scale)
     return np.asarray(x)[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Results of simulation studies: coverage at each x."""
+"""Results of simulation studies, with the coverage at each x."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skuq.distributions import Distribution
 Kind = Literal["prediction", "confidence"]
 
 _RESAMPLES_AT_ONCE = 50
-"""Number of resampled studies in memory at the same time."""
+"""At most this number of resampled studies is in memory at the same time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,7 +131,10 @@ class PointwiseCoverage:
         return share
 
     def _covered(self, kind: Kind) -> FloatArray | BoolArray:
-        """Return the coverage of each interval; raise if the coverage of single rows is not defined."""
+        """Return the coverage of each interval.
+
+        Raise an error if the coverage of single rows is not defined.
+        """
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(

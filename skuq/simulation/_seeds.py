@@ -18,12 +18,11 @@ _FEATURES, _TARGETS, _TRAINING = range(3)
 
 
 def draw_seed(random_state: Any) -> int:
-    """Draw an integer from a ``random_state``; None gives a different integer in each call."""
+    """Draw an integer from a ``random_state``. With None, each call gives a different integer."""
     return int(check_random_state(random_state).randint(MAX_SEED))
 
 
 def fixed_rng(seed: int) -> np.random.Generator:
-    """Return the generator for the features that are drawn only once."""
     return np.random.default_rng(np.random.SeedSequence(seed))
 
 
@@ -32,7 +31,6 @@ def feature_rng(seed: int, index: int) -> np.random.Generator:
 
 
 def target_rng(seed: int, index: int) -> np.random.RandomState:
-    """Return the generator for the targets of one training set, as `Distribution.sample` needs it."""
     return np.random.RandomState(np.random.MT19937(_stream(seed, index, _TARGETS)))
 
 

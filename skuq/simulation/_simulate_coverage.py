@@ -22,7 +22,7 @@ from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
 _FEW_SIMULATIONS = 30
-"""With fewer simulations, the standard error of a coverage of 90 % at a row is above 0.05."""
+"""With fewer simulations than this, the standard error of a coverage of 90 % at a row is above 0.05."""
 
 
 def simulate_coverage(
@@ -163,7 +163,7 @@ def _run(
 
 
 def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int | None) -> Iterator[Forecast]:
-    """Yield the forecasts of all simulations in order; issue each category of warnings once."""
+    """Yield the forecasts of all simulations in order. Each category of warnings is issued once."""
     warned: dict[type[Warning], str] = {}
     calls = (
         delayed(fit_and_forecast)(estimator, task, training_sets(process, task), process.X_test_)
@@ -178,7 +178,7 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
 
 
 class _Study:
-    """Accumulator of the forecasts, which are added in the order of the simulations."""
+    """Accumulator of the forecasts. They are added in the order of the simulations."""
 
     def __init__(self, process: Any, n_simulations: int, levels: FloatArray) -> None:
         self._process = process
@@ -207,7 +207,10 @@ class _Study:
             self._add_confidence(number, forecast)
 
     def _add_confidence(self, number: int, forecast: Forecast) -> None:
-        """Add the confidence intervals of a simulation; all simulations have them if the first one does."""
+        """Add the confidence intervals of a simulation.
+
+        All simulations have them if the first one has them.
+        """
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
@@ -219,7 +222,7 @@ class _Study:
         self._claimed += forecast.epistemic_std
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
-        """Return the result; for a single coverage, its arrays have no axis for coverages."""
+        """Return the result. For a single coverage, its arrays have no axis for coverages."""
         n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:

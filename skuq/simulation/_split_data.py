@@ -1,4 +1,4 @@
-"""Processes with disjoint training sets of a very large data set."""
+"""Processes whose training sets are disjoint parts of a very large data set."""
 
 from __future__ import annotations
 

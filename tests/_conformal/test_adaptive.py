@@ -9,7 +9,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 
-from skuq._conformal.adaptive import Observed
 from skuq.distributions import ConformalPredictive
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, MultiQuantileRegressor
 from tests.regressors.worlds import linear_world
@@ -360,19 +359,19 @@ def test_ties_count_as_the_bounds_say(target):
         assert level_of(regressor, 1 - asked) == pytest.approx(level, abs=1e-9)
 
 
-def test_a_row_is_missed_where_its_p_value_is_not_above_the_level():
-    rows = Observed(np.array([0.0, 8.0, 9.0]), np.full(3, 10.0), np.ones(3))
-    assert rows.missed(0.1, symmetric=True).tolist() == [False, False, True]  # p-values 1, 0.2, 0.1
-    assert rows.missed(0.2, symmetric=True).tolist() == [False, True, True]
-    assert rows.missed(0.2, symmetric=False).tolist() == [False, False, True]
-    assert rows.missed(0.0, symmetric=True).tolist() == [False] * 3
-    assert (
-        Observed(np.array([3.0]), np.array([10.0]), np.ones(1)).missed(0.7, symmetric=True).all()
-    )  # by rounding
-    for symmetric in (True, False):  # the empty interval, and the whole line, whatever the ranks say
-        assert rows.missed(1.3, symmetric).all()
-        assert rows.missed(1.0, symmetric).all()
-        assert not Observed(rows.total, rows.total, rows.repetitions).missed(0.0, symmetric).any()
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_row_is_missed_from_its_p_value_on(symmetric):
+    """9 scores 1 to 9: a score between k and k + 1 has k of 10 ranks below it."""
+    X = np.zeros((9, 1))
+    model = FrozenEstimator(LinearRegression().fit(X, np.zeros(9)))
+    strategy = ConformalRegressor(model, symmetric=symmetric).fit(X, np.arange(1.0, 10))._conformal
+    calibration = strategy._calibration()
+    rows = strategy._rows(X[:4], np.zeros(4), np.array([0.5, 3.5, 8.5, 9.5]))
+    least = calibration._least_missing(rows, calibration._score.band(rows.prediction, 0.9))
+    # Without symmetry, the rank of the nearer bound counts, and each bound has half of the miscoverage.
+    wanted = np.array([1.0, 0.7, 0.2, 0.1] if symmetric else [0.2, 0.8, 0.4, 0.2])
+    np.testing.assert_allclose(least, [wanted], rtol=0, atol=2e-12)
+    assert (least <= wanted).all()  # by the rounding of a rank
 
 
 # --------------------------------------------------------------------------------- interface

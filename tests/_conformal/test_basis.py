@@ -200,7 +200,7 @@ def test_sparse_X_goes_to_the_callable():
     [
         (True, TypeError, r"`basis` must be a callable X -> array"),
         ([], TypeError, r"`basis` must be a callable X -> array"),
-        ("a", TypeError, r"`basis` \['a'\] names columns, so X must be a DataFrame, got ndarray"),
+        ("a", TypeError, r"`X` must be a DataFrame if `basis` names columns \(\['a'\]\), got ndarray"),
         (lambda X: X[:5], ValueError, r"`basis` must give \d+ rows, one per row of X"),
         (lambda X: X[:, :0], ValueError, "at least one column"),
         (lambda X: np.where(X > 0.9, np.nan, X), ValueError, r"`basis` must be finite"),
@@ -225,13 +225,15 @@ def test_bad_input(basis, error, message):
 def test_another_number_of_functions_when_predicting():
     X, y = world(800)
     model = conformal(lambda X: X[:, : 1 + (len(X) < 10)]).fit(X, y)
-    with pytest.raises(ValueError, match=r"`basis` must give as many columns as in `fit`, 1, got 2"):
+    with pytest.raises(ValueError, match=r"`basis` must give shape \(n, 1\), as in `fit`, got \(n, 2\)"):
         model.predict_interval(X[:5])
 
 
 def test_unknown_column():
     X, y = world(400)
-    with pytest.raises(ValueError, match=r"`basis` must name columns of X, \['a', 'b', 'c'\], got 'd'"):
+    with pytest.raises(
+        ValueError, match=r"`basis` must name columns of X, got 'd'\. X has \['a', 'b', 'c'\]"
+    ):
         conformal(["a", "d"]).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
 
 

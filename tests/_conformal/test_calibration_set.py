@@ -88,5 +88,32 @@ def test_later_rows_follow_and_the_window_keeps_the_latest():
 def test_rows_without_weight_or_with_small_groups_are_refused():
     with pytest.raises(ValueError, match="must be positive for at least one"):
         calibration_set([1.0], weight=[0.0]).check()
-    with pytest.raises(ValueError, match="label 'b', which has 1"):
+    with pytest.raises(ValueError, match="label 'b' with 1"):
         calibration_set([1.0, 2.0, 3.0], labels=["a", "a", "b"], min_group_size=2).check()
+
+
+@pytest.mark.parametrize("window", [None, 12])
+def test_ranks_that_follow_equal_new_ranks(window):
+    """Groups, ratios, weights of 0 and ties: rows added in small and large batches."""
+    rng = np.random.default_rng(1)
+
+    def draw(n):
+        return calibration_set(
+            rng.integers(0, 5, size=n).astype(float),
+            weight=rng.integers(0, 3, size=n),
+            ratio=rng.integers(0, 4, size=n).astype(float),
+            labels=rng.choice(["a", "b", "c"], size=n),
+            rare_groups="pool",
+            min_group_size=3,
+        )
+
+    current = draw(30)
+    for n in (1, 1, 2, 5, 1, 17, 1, 1, 3, 1, 40, 1, 1):
+        rows = new_rows(3, labels=["a", "b", "c"])
+        current.quantile(rows, 0.5)  # the ranks of the groups in use are updated
+        current = current.followed_by(draw(n), window)
+        fresh = current.with_scores(current.scores)
+        assert not fresh._ranks_of_groups
+        for level in (0.2, 0.5, 0.8):
+            assert_array_equal(current.quantile(rows, level), fresh.quantile(rows, level))
+        assert_array_equal(current.weight_for(rows), fresh.weight_for(rows))

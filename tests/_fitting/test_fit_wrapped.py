@@ -38,7 +38,7 @@ def test_scikit_learns_estimators_are_no_networks():
 
 
 def test_other_estimators_get_one_dimension_and_the_warning_stays():
-    X, y = np.arange(40.0).reshape(-1, 1), np.arange(40.0).reshape(-1, 1) ** 2
+    X, y = np.arange(40.0).reshape(-1, 1), np.arange(0.5, 40).reshape(-1, 1) ** 2
     with pytest.warns(DataConversionWarning, match="column-vector"):
         UncertaintyRegressor(RandomForestRegressor(5, random_state=0), random_state=0).fit(X, y)
 

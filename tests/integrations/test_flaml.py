@@ -65,7 +65,7 @@ def test_the_distribution_of_an_automl_is_that_of_its_model(automl):
 def test_an_automl_without_a_model_is_not_fitted():
     automl = flaml.AutoML()
     assert not supports_dist(automl)
-    with pytest.raises(NotFittedError, match="AutoML must have a model"):
+    with pytest.raises(NotFittedError, match="AutoML has no model"):
         predict_dist(automl, X)
 
 

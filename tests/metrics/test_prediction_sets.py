@@ -161,7 +161,7 @@ PROBA = np.full((4, 2), 0.5)
         ([0, 1, 0, 1], PROBA[:, 0], {}, r"`y_pred` must have shape \(n, K\)"),
         ([0, 1, 0, 1], np.ones((4, 2, 3), dtype=bool), {}, "Pass the sets of one coverage"),
         ([0, 1, 0], PROBA, {}, "`y_true` must have 4 rows, one per sample, got 3"),
-        ([0, 0, 0, 0], PROBA, {}, "`labels` must contain the classes of all 2 columns .*classes_"),
+        ([0, 0, 0, 0], PROBA, {}, "`labels` must be given if .* all 2 classes.*classes_"),
         ([0, 1, 2, 1], PROBA, {}, "got None and a `y_true` with 3 classes"),
         ([0, 1, 0, 1], PROBA, {"labels": [0, 1, 2]}, r"`labels` must have shape \(2,\), one per column"),
         ([0, 1, 0, 1], PROBA, {"labels": [1, 1]}, r"`labels` must be distinct, got \[1, 1\]"),

@@ -167,7 +167,7 @@ def test_not_probabilistic(data):
     ("change", "message"),
     [
         (lambda y: y[:-1], "`y` must have 60 rows"),
-        (lambda y: np.column_stack([y, y]), "`y` must have one column"),
+        (lambda y: np.column_stack([y, y]), "y should be a 1d array"),  # of the estimator
         (lambda y: np.where(np.arange(60) == 3, np.nan, y), "`y` must be finite, got nan at row 3"),
         (lambda y: np.where(np.arange(60) == 3, np.inf, y), "`y` must be finite, got inf at row 3"),
     ],

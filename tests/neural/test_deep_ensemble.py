@@ -194,8 +194,8 @@ def test_split_calibrates_by_the_rows_held_out(sine):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"bootstrap": False}, "without bootstrap, there are no out-of-bag rows"),
-        ({"output": "mixture", "loss": "squared_error"}, "which does not learn a variance, got .mixture."),
+        ({"bootstrap": False}, "Without bootstrap, there are no out-of-bag rows"),
+        ({"output": "mixture", "loss": "squared_error"}, "got .mixture.. This loss does not learn"),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, 'folds', got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),

@@ -171,12 +171,12 @@ def test_a_new_or_small_group_raises_or_is_calibrated_by_all():
 
     rare = int((labels_of(dist) == "rare").sum())
     assert 0 < rare < 10
-    message = f"labels with at least 10 calibration rows .*, got the label 'rare'.*, which has {rare}\\."
+    message = f"labels with at least 10 calibration rows .*, got the label 'rare'.* with {rare} "
     with pytest.raises(ValueError, match=message):
         ConformalRecalibrator(group_by=labels_of).fit(dist, y)
     lenient = ConformalRecalibrator(group_by=labels_of, min_group_size=1).fit(dist, y)
     assert lenient.group_sizes_["rare"] == rare
-    with pytest.raises(ValueError, match="got the label 'far' at row 0, which has 0"):
+    with pytest.raises(ValueError, match="got the label 'far' at row 0 with 0"):
         lenient.transform(new)
 
     pooled = ConformalRecalibrator(group_by=labels_of, rare_groups="pool").fit(dist, y)
@@ -196,7 +196,7 @@ def test_the_size_of_a_group_counts_repetitions():
     def labels_of(predictions):
         return halves[: len(predictions)]
 
-    with pytest.raises(ValueError, match="which has 6\\."):
+    with pytest.raises(ValueError, match="with 6 calibration rows"):
         ConformalRecalibrator(group_by=labels_of).fit(dist, y)
     fitted = ConformalRecalibrator(group_by=labels_of).fit(dist, y, sample_weight=np.full(12, 2.0))
     assert fitted.group_sizes_ == {0: 12.0, 1: 12.0}
@@ -248,7 +248,7 @@ def test_relative_weights_have_no_ranks():
 
 
 def test_rows_without_a_standardized_residual():
-    with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 1\. In this row, `y` differs"):
         ConformalRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
     with pytest.raises(ValueError, match="finite mean and standard deviation in every row, got std inf"):
         ConformalRecalibrator().fit(StudentT([0.0, 1.0], 1.0, 1.5), [0.5, 1.5])

@@ -228,7 +228,7 @@ def test_certain_rows_count_only_where_they_are_wrong(smooth):
     recalibrated = fitted.transform(extended)
     assert_array_equal(recalibrated.interval()[-2:], [[2.0, 2.0], [3.0, 3.0]])
     assert_array_equal(recalibrated.crps(3.5)[-1], 0.5)
-    with pytest.raises(ValueError, match=r"got 0 at row 41, where `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 41\. In this row, `y` differs"):
         EmpiricalRecalibrator(smooth=smooth).fit(extended, np.append(y, [2.0, 3.5]))
     points = Normal([1.0, 2.0], 0.0)
     assert EmpiricalRecalibrator(smooth=smooth).fit(points, [1.0, 2.0]).transform(points) is points

@@ -100,12 +100,12 @@ def test_point_masses_are_exact_up_to_rounding():
 
 
 def test_a_missed_point_mass_raises():
-    with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 1\. In this row, `y` differs"):
         StdScalingRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
 
 
 def test_residuals_of_zero_raise():
-    with pytest.raises(ValueError, match="equals the predicted mean in all or most rows"):
+    with pytest.raises(ValueError, match="In all or most rows, `y` equals the predicted mean"):
         StdScalingRecalibrator().fit(Normal([0.0, 1.0], [1.0, 1.0]), [0.0, 1.0])
 
 
@@ -313,9 +313,9 @@ def test_every_objective_refuses_what_cannot_be_scaled(options):
     recalibrator = StdScalingRecalibrator(**options)
     with pytest.raises(ValueError, match="finite mean and standard deviation"):
         recalibrator.fit(StudentT([0.0, 1.0], [1.0, 1.0], 2), [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 1\. In this row, `y` differs"):
         recalibrator.fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
-    with pytest.raises(ValueError, match="equals the predicted mean in all or most rows"):
+    with pytest.raises(ValueError, match="In all or most rows, `y` equals the predicted mean"):
         recalibrator.fit(Normal([0.0, 1.0], [1.0, 1.0]), [0.0, 1.0])
 
 
@@ -335,7 +335,7 @@ def test_exact_point_masses_are_left_out_of_every_objective(options):
 
 def test_so_many_exact_rows_that_no_spread_scores_best():
     y = np.concatenate([np.zeros(72), np.ones(28)])  # from 1 / sqrt(2) = 70.7 % on
-    with pytest.raises(ValueError, match="got 0, because `y` equals the predicted mean"):
+    with pytest.raises(ValueError, match=r"got 0. In all or most rows, `y` equals the predicted mean"):
         StdScalingRecalibrator(objective="crps").fit(Normal(np.zeros(100), np.ones(100)), y)
     y[:2] = 1.0
     assert StdScalingRecalibrator(objective="crps").fit(Normal(np.zeros(100), np.ones(100)), y).factor_ > 0
@@ -345,7 +345,7 @@ def test_so_many_exact_rows_that_no_spread_scores_best():
 def test_a_mean_outside_the_interval_is_refused():
     skewed = ScipyDistribution(stats.lognorm(s=2.0, loc=np.zeros(5)))
     y = np.arange(1.0, 6.0)
-    with pytest.raises(ValueError, match=r"contains the mean of the row, got 0\.5"):
+    with pytest.raises(ValueError, match=r"`coverage` is too small: at 0\.5, the central interval"):
         StdScalingRecalibrator(objective="coverage", coverage=0.5).fit(skewed, y)
     assert StdScalingRecalibrator(objective="coverage", coverage=0.9).fit(skewed, y).factor_ > 0
 

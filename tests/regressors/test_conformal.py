@@ -467,7 +467,7 @@ def test_predictions_that_cannot_be_ranked():
         ValueError, match=r"Broken predicts NaN or infinity for 1 of 20 rows, the first of them row 2"
     ):
         ConformalRegressor(Broken("certain")).fit(X, y)
-    with pytest.raises(ValueError, match=r"got 0 at row 0, where `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 0\. In this row, `y` differs"):
         ConformalRegressor(Broken("certain"), "normalized").fit(X, y)
     endless = ConformalRegressor(Broken("endless"), "cqr")
     with pytest.raises(ValueError, match=r"finite quantiles, got the interval \[-inf, inf\].*0\.9 at row 0"):

@@ -103,7 +103,7 @@ def test_rare_and_unseen_groups_raise_or_are_pooled(finished):
     def group_by(rows):
         return np.where(rows[:, 0] == X[0, 0], "rare", "common") if len(rows) < 10 else labels[: len(rows)]
 
-    with pytest.raises(ValueError, match=r"label 'rare'.* has 5 calibration rows.*is 10.*'pool'"):
+    with pytest.raises(ValueError, match=r"label 'rare'.* 5 calibration rows.*'pool'"):
         ConformalRegressor(model, group_by=group_by).fit(X, y)
     pooled = ConformalRegressor(model, group_by=group_by, rare_groups="pool").fit(X, y)
     everything = ConformalRegressor(model).fit(X, y).predict_interval(X[:1])
@@ -127,7 +127,7 @@ def test_an_unseen_group_is_named_with_its_row(finished):
     strange = X_new.copy()
     strange[4] = 200
     regressor = ConformalRegressor(model, group_by=group_by).fit(X, y)
-    with pytest.raises(ValueError, match=r"label 7 at row 4, which has 0"):
+    with pytest.raises(ValueError, match=r"label 7 at row 4 with 0"):
         regressor.predict_interval(strange)
     with pytest.raises(ValueError, match="label 7 at row 4"):
         regressor.predict_dist(strange)
@@ -245,7 +245,7 @@ def test_rows_that_push_a_group_out_of_the_window_raise_and_change_nothing():
     model = ConformalRegressor(LinearRegression(), group_by="shop", window=40, random_state=0).fit(X, y)
     before = model.predict_interval(X)
     of_one_shop = X["shop"] == 0
-    with pytest.raises(ValueError, match="label 1, which has 3"):
+    with pytest.raises(ValueError, match="label 1 with 3"):
         model.partial_fit(X[of_one_shop][:36], y[of_one_shop][:36])
     np.testing.assert_array_equal(model.predict_interval(X), before)
     model.partial_fit(X[:30], y[:30])

@@ -101,9 +101,11 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     * - coverage within each customer, or over the range of a feature
 #       - :func:`~skuq.metrics.conditional_coverage`
 #     * - coverage everywhere in X, without groups
-#       - :func:`~skuq.metrics.conditional_coverage_error`, :func:`~skuq.metrics.worst_slab_coverage`
+#       - :func:`~skuq.metrics.conditional_coverage_error`,
+#         :func:`~skuq.metrics.worst_slab_coverage`
 #     * - the part of a score that is due to miscalibration
-#       - :func:`~skuq.metrics.crps_miscalibration_error`, :func:`~skuq.evaluation.score_decomposition`
+#       - :func:`~skuq.metrics.crps_miscalibration_error`,
+#         :func:`~skuq.evaluation.score_decomposition`
 #     * - calibration within unknown groups
 #       - :func:`~skuq.metrics.adversarial_group_calibration_error`, which uses
 #         random groups and therefore detects only large errors
@@ -120,9 +122,9 @@ mace = mean_absolute_calibration_error(y_test, dist)
 print(f"coverage of 90 % intervals {overall:.3f}, MACE {mace:.3f}")
 
 # %%
-# The model is not calibrated for all values of the first feature. In the third
-# of the rows in which the first feature is farthest from 0, 90 % intervals cover 83
-# %:
+# The model is not calibrated for all values of the first feature. Take the third of the
+# rows with the first feature farthest from 0. In these rows, the 90 % intervals contain
+# 83 % of the targets:
 
 from skuq.metrics import conditional_coverage
 

@@ -51,9 +51,10 @@ with parallel_config("dask"):
 print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
-# skuq distributes only the outermost loop, here one task per candidate and fold.
-# joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, even
-# inside tasks. The backend would therefore also distribute every fold of a
+# skuq distributes only the outermost loop. In this search, the loop has one task per
+# candidate and fold. joblib's dask backend uses all cores of the cluster regardless of
+# ``n_jobs``, even inside tasks. The backend would therefore also distribute every fold
+# of a
 # :class:`~skuq.regressors.UncertaintyRegressor` and every tree of a forest, which
 # is slow. skuq therefore runs folds and trees inside the task. With ``n_jobs=1``, a
 # regressor of skuq fits its folds and members in the calling process.

@@ -73,10 +73,10 @@ print("CRPS", [round(value, 3) for value in test.values])
 print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
 # %%
-# The test swaps the two forecasts within rows at random. It therefore uses only the
-# differences within rows, which vary less than the scores themselves. Do not
-# compare the confidence intervals of the two models instead: in the report of step
-# 5, the intervals of the CRPS overlap, although the difference is significant
+# The test swaps the two forecasts within rows at random. The test therefore uses only
+# the differences within rows. These differences vary less than the scores. Do not
+# compare the confidence intervals of the two models instead: in the report of step 5,
+# the intervals of the CRPS overlap, although the difference is significant
 # (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests

@@ -102,13 +102,13 @@ float(np.abs(searched - exact).max())
 # When to intervene
 # -----------------
 #
-# A tank contains 5 gallons. Suppose that a second tank costs ``C``, and that a car
-# that stops on the way costs ``L``. The optimal rule is to add the second tank if
-# the probability of more than 5 gallons is at least ``C / L``. This threshold may
-# be far from 1/2: with ``C / L = 0.1``, a probability of 10 % is enough. The
-# *relative economic value* of a forecast is 0 if it is worth no more than the
-# frequency of the event, and 1 if it is worth as much as perfect knowledge of the
-# future:
+# A tank contains 5 gallons. Suppose that a second tank costs ``C``, and that a car that
+# stops on the way costs ``L``. The optimal rule is to add the second tank if the
+# probability of more than 5 gallons is at least ``C / L``. This threshold may be far
+# from 1/2: with ``C / L = 0.1``, a probability of 10 % is enough. The *relative
+# economic value* of a forecast is 0 if the forecast is worth no more than the frequency
+# of the event. The value is 1 if the forecast is worth as much as perfect knowledge of
+# the future:
 
 from skuq.evaluation import relative_economic_value
 
@@ -210,9 +210,9 @@ estimates.round(2)
 
 # %%
 # * *Shift of x.* The model that is right for each x predicts that the error becomes
-#   larger. The model that is right on average does not predict this. It passes all
-#   tests of average calibration on the old rows, but underestimates the error on
-#   the new rows.
+#   larger. The model that is right on average does not predict this. The second model
+#   passes all tests of average calibration on the old rows, but underestimates the
+#   error on the new rows.
 # * *Drift of the concept.* The noise given x has changed. Both estimates stay constant.
 #
 # The estimate therefore does not replace tests with observed targets. Use

@@ -93,7 +93,8 @@ class ShiftRecalibrator(BaseRecalibrator):
 
 
 # %%
-# It is a step of a pipeline, and its parameters can be searched:
+# The recalibrator works as a step of a pipeline, and a search can select its
+# parameters:
 
 from sklearn.pipeline import make_pipeline
 
@@ -156,12 +157,12 @@ kernel.best_params_
 # ----------------
 #
 # The method "normalized" of :class:`~skuq.regressors.ConformalRegressor` ranks the
-# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation
-# of the wrapped regressor. The guarantee holds for any m and s. To use a custom
-# score, write a regressor that predicts the required m and s. The following
-# regressor wraps another regressor, which predicts m. s is the mean absolute error
-# of near training rows. ``data.fit_params`` contains the arguments of ``fit`` for
-# the wrapped regressor:
+# scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation of
+# the wrapped regressor. The guarantee holds for any m and s. To use a custom score,
+# write a regressor that predicts the required m and s. In the following regressor, m is
+# the prediction of a wrapped regressor, and s is the mean absolute error of near
+# training rows. ``data.fit_params`` contains the arguments of ``fit`` for the wrapped
+# regressor:
 
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor

@@ -2,7 +2,7 @@
 Diagnose intervals that are too narrow
 ======================================
 
-This page diagnoses and corrects 90 % intervals that cover 70 %, in six steps. The
+This page diagnoses and corrects 90 % intervals that contain only 70 % of the observations, in six steps. The
 model is a random forest, and its predicted uncertainty is the spread of its trees.
 The target depends on the first two features, and the noise depends on the third
 feature.
@@ -139,7 +139,8 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #         ``objective="crps"`` or ``robust=True``
 #       - 50
 #     * - a factor that depends on the predicted width
-#       - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`; if the order of widths is wrong,
+#       - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`; if the order of
+#         widths is wrong,
 #         :class:`~skuq.recalibration.BinnedScalingRecalibrator`
 #       - 200
 #     * - bias or another shape, the same for all rows

@@ -2,10 +2,11 @@
 Predict counts, zeros and bounded targets
 =========================================
 
-What kind of target do you have? A forecast of any real number is wrong for a count, a
-rain sum or a share: its intervals contain impossible values. This page shows a method
-for each kind of target, and compares its score with the score of the true
-distribution. The data are simulated, so that the true distribution is known.
+What kind of target do you have? If the target is a count, an amount of rain or a share,
+forecasts of arbitrary real numbers are wrong: their intervals contain impossible
+values. This page shows a method for each kind of target, and compares its score with
+the score of the true distribution. The data are simulated, so that the true
+distribution is known.
 
 ================================  ========================================================
 target                            method
@@ -71,9 +72,9 @@ support = {
 # --------------------------
 #
 # The table has the CRPS of each method relative to the CRPS of the true distribution,
-# the coverage of 90 % intervals, and the share of rows with an impossible bound. A
-# ``support`` of ``(None, None)`` is the default without the warning that skuq gives
-# for counts with negative forecasts.
+# the coverage of 90 % intervals, and the share of rows with an impossible bound.
+# ``support=(None, None)`` gives the same forecasts as the default. It only omits the
+# warning that skuq issues if counts have negative forecasts.
 
 
 def evaluate(model, name):
@@ -110,8 +111,8 @@ table.round(3)
 # %%
 # Without a support, 30 % of the intervals of shares and nearly all intervals of counts
 # have an impossible bound. The support removes these bounds and improves the CRPS.
-# Clipping never increases the CRPS of a row. Intervals of counts cover more than 90 %,
-# because their bounds are integers.
+# Clipping never increases the CRPS of a row. Intervals of counts cover more than 90 %
+# of the targets, because their bounds are integers.
 #
 # If many targets are exactly zero, the hurdle is better than the support: a classifier
 # predicts the probability of zero, and the regressor is fitted to the other rows only.
@@ -135,10 +136,10 @@ _ = RootogramDisplay.from_predictions(target["counts"][test], dist)
 # 4. Exposure
 # -----------
 #
-# A count is often observed over a time or an area that differs between rows, the
-# *exposure*. Two policies of one and of two years have different numbers of claims at
-# the same risk. Pass the exposure as a column with a clear name. A tree model then
-# learns its effect from the data:
+# A count is often observed over a time or an area that differs between rows. This time
+# or area is called the *exposure*. A policy of two years has more claims than a policy
+# of one year with the same risk. Pass the exposure as a column with a clear name. A
+# tree model then learns its effect from the data:
 
 exposure = rng.uniform(0.2, 3.0, size=1600)
 claims = rng.poisson(exposure * np.exp(signal))

@@ -2,9 +2,10 @@
 Watch a model over time
 =======================
 
-Intervals are calibrated on the data on which a model was fitted. If the data
-change, the intervals are no longer calibrated. Targets that arrive later show
-whether the intervals are still calibrated. skuq has three tools for this task.
+Intervals are calibrated on the data that a model was fitted to. If new data have a
+different distribution, the intervals are no longer calibrated. The targets of new rows,
+which often arrive later, show whether the intervals are still calibrated. skuq has
+three tools for this task.
 :class:`~skuq.monitoring.CoverageMonitor` and :class:`~skuq.monitoring.PITMonitor`
 can raise an alarm after each update with new targets.
 :func:`~skuq.monitoring.calibration_drift` compares periods that have ended. Each
@@ -165,8 +166,8 @@ from skuq.displays import CalibrationDriftDisplay
 display = CalibrationDriftDisplay.from_periods(months)
 
 # %%
-# The accumulators of three months can be added to the accumulator of a quarter,
-# without the rows:
+# The sum of the accumulators of three months is the accumulator of the quarter. The sum
+# does not need the rows:
 
 quarters = {}
 for month, accumulator in months.items():
@@ -182,17 +183,18 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously.
 # Start a new monitor after each new fit.
 #
-# Before labels arrive, :func:`~skuq.evaluation.expected_loss` estimates the error from the
-# forecast alone. :doc:`/how-to/decide` shows two cases in which this estimate fails.
+# Before labels arrive, :func:`~skuq.evaluation.expected_loss` estimates the error from
+# the forecast alone. :doc:`/how-to/decide` shows two cases in which this estimate
+# fails.
 #
 # Dependent rows
 # --------------
 #
-# The false alarm rates are valid for independent rows. Errors of neighboring hours
-# are correlated. A hundred hours therefore contain less information than a hundred
-# independent rows, and false alarms are more frequent than stated. Test only every
-# k-th row, with a k so large that the errors of the tested rows are hardly
-# correlated. Compute the scores from all rows.
+# The false alarm rates are valid for independent rows. Errors of neighboring hours are
+# correlated. A hundred hours therefore contain less information than a hundred
+# independent rows, and false alarms are more frequent than stated. Test only every k-th
+# row. Choose k such that the errors of the tested rows are hardly correlated. Compute
+# the scores from all rows.
 #
 # On real data
 # ------------
@@ -205,7 +207,8 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
-#         flagged quarters: the third quarters of 2015, 2016 and 2018, and the fourth of 2016.
+#         flagged quarters: the third quarters of 2015, 2016 and 2018, and the fourth of
+#         2016.
 #
 # In the held-out weeks of 2013 and in 2014, no quarter is flagged. In these quarters,
 # the coverage is 89 to 94 % over all hours. Four later quarters are flagged. The

@@ -4,8 +4,11 @@ Train networks
 
 This page trains networks that predict distributions: the default ensemble, custom
 modules, joint training and search. The estimators of :mod:`skuq.neural` require the
-extra ``torch``: ``pip install "skuq[torch]"``. They standardize X and y internally,
-keep the weights of the best epoch, and calibrate on held-out rows.
+extra ``torch``: ``pip install "skuq[torch]"``. All of them except
+:class:`~skuq.neural.ProbabilisticNet` standardize X and y internally, keep the
+weights of the best epoch, and calibrate. The calibration rows are held out of the
+training or, in an ensemble, out of bag: a row is *out of bag* for a network if it is
+not in the bootstrap sample that the network is trained on.
 :doc:`/explanation/networks` explains the methods and their limitations.
 
 In the data of this page, y depends on the first of four features. The noise is
@@ -33,7 +36,8 @@ X.shape, X_new.shape
 #       - use it for
 #       - limitations
 #     * - :class:`~skuq.neural.DeepEnsembleRegressor`
-#       - the default: heteroscedastic noise, separate epistemic and aleatoric uncertainty, no held-out rows
+#       - the default: heteroscedastic noise, separate epistemic and aleatoric
+#         uncertainty, no held-out rows
 #       - 20 networks have to be trained and evaluated
 #     * - :class:`~skuq.neural.PNNRegressor`
 #       - a single network
@@ -49,7 +53,8 @@ X.shape, X_new.shape
 #       - the epistemic part is too small, and decreases with the number of epochs
 #     * - :class:`~skuq.neural.VariationalRegressor`
 #       - a few hundred rows, homoscedastic noise, conservative intervals
-#       - wide intervals on many rows; below about 200 rows the prior may dominate, and the mean is then constant
+#       - wide intervals on many rows; below about 200 rows the prior may dominate, and
+#         the mean is then constant
 #     * - :class:`~skuq.neural.LastLayerLaplaceRegressor`
 #       - an epistemic part in closed form, homoscedastic noise
 #       - the uncertainty of the last layer only
@@ -64,7 +69,7 @@ X.shape, X_new.shape
 # :class:`~skuq.neural.MCDropoutClassifier` or
 # :class:`~skuq.neural.VariationalClassifier`; see :doc:`/explanation/networks`.
 #
-# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. Networks are
+# Compare regressors on your data with :func:`~skuq.metrics.crps_loss`. Networks are
 # not always the best model. For few features and a smooth function, also try
 # :class:`~skuq.regressors.SparseGaussianProcessRegressor`. For mixed tabular data,
 # also try tree ensembles in :class:`~skuq.regressors.UncertaintyRegressor`.
@@ -134,9 +139,9 @@ legend = axes[0].legend(title="90 % interval", frameon=False)
 model.predict_members(X_new)[:2].round(1)
 
 # %%
-# Fitted attributes are the epoch whose weights were kept, the factor of the standard
-# deviations, and the degrees of freedom of the Student t distribution. ``history_``
-# is the history of skorch.
+# The fitted model has attributes for the epoch whose weights it keeps, for the factor
+# that multiplies the predicted standard deviations, and for the degrees of freedom of
+# the Student t distribution. ``history_`` is the history of skorch.
 
 print("best epoch", model.best_epoch_)
 print(f"factor {model.factor_:.2f}, degrees of freedom {model.df_:.1f}")
@@ -144,8 +149,8 @@ print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 
 # %%
 # If ``factor_`` is far above 1, the uncalibrated networks were overconfident. This
-# is common on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
-# ``best_epoch_`` increases with a smaller ``learning_rate``.
+# is common on few rows. If ``best_epoch_`` is the last epoch, try more epochs. With
+# a smaller ``learning_rate``, the best epoch comes later.
 #
 # Networks accept data frames with strings, categories, dates and missing values. Do
 # not encode the columns of such a data frame: the networks learn a vector for each
@@ -166,13 +171,13 @@ mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
 # Custom modules
 # --------------
 #
-# ``module`` is a class or function that builds a network. It is called with the
-# number of columns and the number of outputs. The outputs are the mean and the raw
-# variance of the standardized target; estimators with homoscedastic noise require
-# only the mean. Three methods append their own last layer to the module: concrete
-# dropout, Laplace, and variational inference of the last layer. For these methods,
-# the module must return ``hidden_layer_sizes[-1]`` features. MC dropout keeps
-# dropout layers of the module active at prediction time.
+# ``module`` is a class or function that builds a network. It is called with the number
+# of columns and the number of outputs. The outputs are the mean of the standardized
+# target and a number that softplus turns into its variance (the *raw variance*).
+# Estimators with homoscedastic noise require only the mean. Three methods append their
+# own last layer to the module: concrete dropout, Laplace, and variational inference of
+# the last layer. For these methods, the module must return ``hidden_layer_sizes[-1]``
+# features. MC dropout keeps dropout layers of the module active at prediction time.
 
 
 import torch
@@ -201,10 +206,10 @@ custom.fit(X, y)
 custom.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# A new module is built for each member, so the initial weights differ. Members are
-# trained in one pass if ``torch.func`` can vectorize the module. It cannot
-# vectorize a module in which an ``if`` or a ``while`` depends on values. The
-# members of such a module are trained one after another.
+# A new module is built for each member, so the initial weights differ. The members
+# are trained in one pass if ``torch.func`` can vectorize the module. ``torch.func``
+# cannot vectorize a module in which an ``if`` or a ``while`` depends on values of
+# tensors. In this case, the members are trained one after another.
 #
 # Optimizers and callbacks work as in skorch. The net contains all members, and
 # ``train_loss`` is their mean loss.
@@ -261,9 +266,9 @@ calibrated = RecalibratedRegressor(chain, cv=3, random_state=0).fit(X, y)
 calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# skuq accepts a skorch net that predicts a mean as a regressor. The target is passed
-# to the net unchanged. For a module that returns a column, pass the target as a
-# column, with the dtype that skorch requires.
+# You can use a skorch net that predicts the mean like any other regressor. skuq passes
+# the target to the net unchanged. For a module that returns a column, pass the target
+# as a column, with the dtype that skorch requires.
 
 from skorch import NeuralNetRegressor
 
@@ -290,9 +295,10 @@ wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 # Train many estimators at once
 # -----------------------------
 #
-# The folds of one estimator are automatically trained together in ``fit_transform``,
+# The models of all folds are trained together, automatically, in ``fit_transform``,
 # :func:`~skuq.model_selection.cross_val_predict_dist`,
-# :class:`~skuq.regressors.RecalibratedRegressor` and CV+:
+# :class:`~skuq.regressors.RecalibratedRegressor` and
+# :class:`~skuq.regressors.CrossConformalRegressor`:
 
 from skuq.model_selection import cross_val_predict_dist
 from skuq.neural import PNNRegressor, fit_many
@@ -325,8 +331,9 @@ pd.DataFrame(
 # Hyperparameter search
 # ---------------------
 #
-# Search over networks as over any estimator, by a proper score. Candidates are
-# trained one after another; the members of each candidate are trained in one pass:
+# Search over networks as over any other estimator, with a proper scoring rule such
+# as the CRPS. Candidates are trained one after another. The members of each
+# candidate are trained in one pass:
 
 from sklearn.model_selection import GridSearchCV, KFold
 
@@ -376,8 +383,9 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # ---------------
 #
 # With an integer ``random_state``, results are bitwise reproducible on the same
-# machine with the same versions. Up to rounding, member k does not depend on the
-# number of members, on ``n_jobs``, or on other estimators trained with it. Training
+# machine with the same versions. Up to rounding, a member does not depend on the
+# number of members, on ``n_jobs``, or on other estimators that are trained at the
+# same time. Training
 # restores the state of torch's global random generator, even if custom layers draw
 # from this generator.
 #
@@ -385,36 +393,38 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # these differences. Forecasts of different machines are therefore not identical,
 # but their quality is the same. ``dtype="float64"`` reduces the differences.
 #
-# Training uses one thread, regardless of ``torch.get_num_threads()``, and then restores
-# the setting. For small networks, training with several threads is slower; on a busy
-# machine, it is slower by a factor of four.
+# Training uses one thread, regardless of ``torch.get_num_threads()``. Afterwards, it
+# restores the number of threads. For small networks, training with several threads is
+# slower. On a busy machine, it takes four times as long.
 #
 # Speed
 # -----
 #
 # * Train fewer epochs. The default ``max_epochs="auto"`` means 8000 steps, but at most
-#   200 epochs; the training of an ensemble or of one probabilistic network ends
-#   earlier at twice its best epoch. For dropout, variational inference, Laplace and
-#   SWA, "auto" means 6000 steps, but at most 1000 epochs.
+#   200 epochs. The training of an ensemble or of one probabilistic network can end
+#   earlier: it ends as soon as the number of epochs is twice the best epoch. For
+#   dropout, variational inference, Laplace and SWA, "auto" means 6000 steps, but at
+#   most 1000 epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
-#   the defaults of the deep ensemble. Compared with the defaults and 5 members, a fit
-#   takes 0.76 times the CPU time, and the CRPS is 0.97 times as large. With 20 members,
-#   a fit takes 0.85 times the CPU time, and the CRPS is 1.01 times as large. These
-#   numbers are means over airfoil_self_noise, gal_kin8nm and concrete_strength, with
-#   721 to 1500 training rows and one split each.
-# * Use fewer members. With 10 instead of 20 members, a fit takes 0.60 times the CPU
-#   time, and the CRPS is 1.09 times as large (range 1.03 to 1.19; same three data
-#   sets, three splits each). With 5 members, one row in ten has no out-of-bag
-#   member. Use ``keep_best="crps"`` with 5 members, because the likelihood selects
-#   an epoch that is too early.
-# * Train jointly with ``fit_many``: ten networks of 2000 rows take about twice the
-#   time of one network.
+#   the defaults of the deep ensemble. With 5 members, a fit then takes 24 % less CPU
+#   time than with the defaults, and the CRPS is 3 % lower. With 20 members, a fit
+#   takes 15 % less CPU time, and the CRPS is 1 % higher. These numbers are means over
+#   airfoil_self_noise, gal_kin8nm and concrete_strength, with 721 to 1500 training
+#   rows and one split each.
+# * Use fewer members. With 10 instead of 20 members, a fit takes 40 % less CPU time,
+#   and the CRPS is 9 % higher (3 % to 19 % higher on the same three data sets, with
+#   three splits each). With only 5 members, one row in ten is in the bootstrap samples
+#   of all members. Such a row has no out-of-bag prediction and is not used for
+#   calibration. With 5 members, also use ``keep_best="crps"``, because the likelihood
+#   selects an epoch that is too early.
+# * Train jointly with ``fit_many``: ten networks, each trained on 2000 rows, take
+#   about twice as long as one.
 # * Set ``n_jobs``: more than about 40 members are trained in chunks, which are
 #   distributed over processes.
 # * Use built-in layers. Training with a custom module takes 1.6 times as long with
-#   20 members or more, and three times as long with one member. Members of a module
-#   that cannot be vectorized are trained in a loop.
+#   20 members or more, and three times as long with one member. If the module cannot
+#   be vectorized, the members are trained one after another.
 # * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
-# * Use a smaller ``n_draws``: predictions by dropout and variational inference draw
-#   200 networks by default. The epistemic part is accurate to 5 % with 200 networks,
-#   and to 10 % with ``n_draws=50``.
+# * Use a smaller ``n_draws``: for a prediction, dropout and variational inference
+#   draw 200 networks by default. The epistemic part is accurate to 5 % with 200
+#   networks, and to 10 % with ``n_draws=50``.

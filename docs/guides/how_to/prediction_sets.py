@@ -89,11 +89,11 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # ----------
 #
 # ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
-# classes whose probability is above one threshold for all images, so the coverage
-# is lower for images that are difficult to classify. ``"aps"`` adds classes until
-# the sum of their probabilities exceeds a threshold. Its coverage differs less
-# between images, but its sets are larger. ``randomized=True`` makes the coverage of
-# ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
+# classes whose probability is above a threshold. All images have the same threshold, so
+# the coverage is lower for images that are difficult to classify. ``"aps"`` adds
+# classes until the sum of their probabilities exceeds a threshold. Its coverage differs
+# less between images, but its sets are larger. ``randomized=True`` makes the coverage
+# of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
 #
 # The following code fits a forest of shallow trees. It computes the coverage at 90 %
 # for the half of the images with the less certain predictions, the coverage for the
@@ -143,10 +143,10 @@ pd.DataFrame(digit).T
 # ---------------------------------------
 #
 # With ``cv=5``, all rows are used for fitting and for calibration: the score of each
-# row comes from the model of its fold (CV+). The guarantee is weaker.
-# ``cv=GroupShuffleSplit(1)`` holds out whole groups, such as patients or machines. Pass
-# the group labels to ``fit`` as ``groups``. Wrap a fitted model in ``FrozenEstimator``;
-# all rows passed to ``fit`` are then calibration rows.
+# row comes from a model that was fitted without the fold of the row (:term:`CV+`). The
+# guarantee is weaker. ``cv=GroupShuffleSplit(1)`` holds out whole groups, such as
+# patients or machines. Pass the group labels to ``fit`` as ``groups``. Wrap a fitted
+# model in ``FrozenEstimator``; all rows passed to ``fit`` are then calibration rows.
 
 from sklearn.frozen import FrozenEstimator
 

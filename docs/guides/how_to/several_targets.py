@@ -2,9 +2,10 @@
 Predict several targets together
 ================================
 
-:class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target, and the dependence
-between their errors. The dependence matters for each question that involves more than one target: the sum of
-loads, the probability that two thresholds are exceeded, or a target that is known before the others.
+:class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target,
+and estimates the dependence between their errors. The dependence matters for each
+question about more than one target: the sum of loads, the probability that two
+thresholds are exceeded, or the forecast of a target if another target is already known.
 
 The data of this page are the loads of three districts. The errors of the districts are positively correlated,
 because each district misses the same weather.
@@ -39,8 +40,9 @@ X_new, y_new = draw(500)
 # Fit and predict
 # ---------------
 #
-# The estimator is any regressor, or a list with one regressor per target. Regressors that are not from skuq are
-# wrapped in :class:`~skuq.regressors.UncertaintyRegressor`. The names of the targets come from the DataFrame.
+# The estimator is any regressor, or a list with one regressor per target. Regressors
+# that are not from skuq are wrapped in :class:`~skuq.regressors.UncertaintyRegressor`.
+# The names of the targets come from the DataFrame.
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
@@ -51,9 +53,10 @@ dist = model.predict_dist(X_new)
 dist.marginal("north").interval(0.9)[:2].round(1)
 
 # %%
-# The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are exactly the distributions of the
-# single regressors. Metrics, recalibrators and displays of one target raise an error for a joint distribution:
-# pass a marginal or a function of the targets to them.
+# The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
+# exactly the distributions of the single regressors. Metrics, recalibrators and
+# displays of one target raise an error for a joint distribution: pass a marginal or a
+# function of the targets to them.
 
 dist.corr()[0].round(2)
 
@@ -61,8 +64,8 @@ dist.corr()[0].round(2)
 # The distribution of a sum
 # -------------------------
 #
-# ``linear`` returns the distribution of a weighted sum of the targets. With independent targets, the intervals of the
-# total load would be too narrow:
+# ``linear`` returns the distribution of a weighted sum of the targets. With independent
+# targets, the intervals of the total load would be too narrow:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -80,8 +83,9 @@ coverages = {
 coverages
 
 # %%
-# The distribution of the sum is univariate, so every metric, display and report applies to it. ``apply`` returns the
-# distribution of any other function of the targets, such as the largest load:
+# The distribution of the sum is univariate, so every metric, display and report applies
+# to it. ``apply`` returns the distribution of any other function of the targets, such
+# as the largest load:
 
 largest = dist.apply(lambda loads: loads.max(axis=-1))
 largest.quantile(0.95)[:3].round(1)
@@ -90,8 +94,8 @@ largest.quantile(0.95)[:3].round(1)
 # The probability of an event
 # ---------------------------
 #
-# An event is a function of the targets that returns booleans. The probability that the loads of two districts exceed
-# 70 at the same time:
+# An event is a function of the targets that returns booleans. The probability that the
+# loads of two districts exceed 70 at the same time:
 
 both = dist.probability(lambda loads: (loads[..., 0] > 70) & (loads[..., 1] > 70))
 separate = independent.predict_dist(X_new).probability(
@@ -108,9 +112,9 @@ observed = ((y_new["north"] > 70) & (y_new["center"] > 70)).mean()
 # A target that is known later
 # ----------------------------
 #
-# If the load of one district is known before the other loads, ``condition`` updates the other loads. Unknown targets
-# are NaN. If the target is always known in advance, make it a feature instead: a regressor then learns its effect, and
-# is often more accurate.
+# If the load of one district is known before the other loads, ``condition`` updates the
+# other loads. Unknown targets are NaN. If the target is always known in advance, make
+# it a feature instead: a regressor then learns its effect, and is often more accurate.
 
 from skuq.metrics import crps_loss
 
@@ -127,17 +131,19 @@ pd.Series(crps).round(2)
 # Intervals for all targets at once
 # ---------------------------------
 #
-# Three 90 % intervals contain all three targets of a row less often than 90 %. ``simultaneous=True`` widens the
-# intervals by the estimated dependence:
+# Three 90 % intervals contain all three targets in less than 90 % of the rows.
+# ``simultaneous=True`` widens the intervals, such that all three targets are inside
+# with a probability of 90 %. The estimated dependence determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
 inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
 float(inside.all(axis=1).mean())
 
 # %%
-# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It calibrates boxes, or ellipsoids with
-# a smaller volume, by the ranks of one score for all targets. With 9 calibration rows or more, a region with
-# a coverage of 90 % is finite.
+# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
+# predicts boxes, or ellipsoids, which have a smaller volume. One score per row,
+# computed from all targets, is ranked for the calibration. A region with a coverage of
+# 90 % is finite if there are 9 calibration rows or more.
 
 from skuq.regressors import ConformalRegionRegressor
 
@@ -157,22 +163,26 @@ pd.DataFrame(volumes).round(2)
 # Choose the dependence
 # ---------------------
 #
-# * ``"empirical"``, the default, repeats the joint ranks of the training rows. It makes no assumption about the
-#   form of the dependence.
-# * ``"gaussian"`` is a normal copula. Use it for fewer than 200 rows, or if ``logpdf`` is required.
-# * ``"conditional"`` lets the dependence vary with x. If the rows give no evidence that it does, the result is that
-#   of ``"empirical"``. It requires 300 rows.
+# * ``"empirical"``, the default, repeats the joint ranks of the training rows. It makes
+#   no assumption about the form of the dependence.
+# * ``"gaussian"`` is a normal copula. Use it for fewer than 200 rows, or if ``logpdf``
+#   is required.
+# * ``"conditional"`` lets the dependence vary with x. If there is no evidence that the
+#   dependence varies, the result is the same as with ``"empirical"``. This option
+#   requires 300 rows.
 # * ``"independent"`` is a reference for comparisons.
 #
-# :func:`~skuq.evaluation.joint_report` compares a forecast with independent targets of the same marginals:
+# :func:`~skuq.evaluation.joint_report` compares a forecast with the forecast that has
+# the same marginals and independent targets:
 
 from skuq.evaluation import joint_report
 
 joint_report(y_new, dist)
 
 # %%
-# The energy score changes little with the dependence, and the variogram score changes much. Searches use the scorers
-# ``"neg_energy_score"`` and ``"neg_variogram_score"``, or the CRPS of a sum:
+# The dependence has a small effect on the energy score, and a large effect on the
+# variogram score. Searches use the scorers ``"neg_energy_score"`` and
+# ``"neg_variogram_score"``, or the CRPS of a sum:
 
 from sklearn.model_selection import GridSearchCV
 
@@ -191,8 +201,9 @@ search.best_params_
 # Missing targets
 # ---------------
 #
-# NaN in y is a missing target. Each regressor is fitted to the rows that have its target. The dependence is estimated
-# from complete rows, or from all pairs of targets if fewer than 200 rows are complete.
+# NaN in y is a missing target. Each regressor is fitted to the rows that have its
+# target. The dependence is estimated from complete rows, or from all pairs of targets
+# if fewer than 200 rows are complete.
 
 incomplete = y.copy()
 incomplete.loc[:99, "south"] = np.nan

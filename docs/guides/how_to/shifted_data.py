@@ -195,5 +195,5 @@ moved.round(2)
 
 # %%
 # :doc:`/replications/kompa-2021-classification` compares seven methods on rotated and
-# rolled digits. It shows for which methods the sets grow, and the effect of conformal
-# calibration.
+# rolled digits. The page shows for which methods the sets grow, and how conformal
+# calibration changes them.

@@ -145,10 +145,10 @@ print("coverage", result["test_picp"].round(2))
 # Time
 # ----
 #
-# Time series require a splitter whose test rows are later than the training rows.
-# With such a splitter, the first rows are in no test fold. A recalibrator in a
-# pipeline does not support this; ``RecalibratedRegressor`` and
-# ``ResidualRegressor`` do.
+# Time series require a splitter whose test rows are later than the training rows. With
+# such a splitter, the first rows are in no test fold. ``RecalibratedRegressor`` and
+# ``ResidualRegressor`` support such splitters. A recalibrator in a pipeline does not
+# support them.
 
 from sklearn.model_selection import TimeSeriesSplit
 

@@ -143,8 +143,8 @@ coverage = prediction_interval_coverage(y_test, dist, coverage=0.9)
 round(coverage, 3)
 
 # %%
-# Coverage alone does not show whether a model is good: intervals with the same
-# width for all rows can also cover 90 %. Compare models by
+# Coverage alone does not show whether a model is good: intervals with the same width
+# for all rows can also contain 90 % of the observations. Compare models by
 # :func:`~skuq.metrics.crps_loss`, the continuous ranked probability score (CRPS).
 # It evaluates the whole distribution, in the units of y; smaller is better.
 
@@ -220,8 +220,8 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# Recalibration also decreases the CRPS of the trees. The decreased CRPS is close to
-# the CRPS of the first model of this page:
+# Recalibration also decreases the CRPS of the trees. After recalibration, the CRPS is
+# close to the CRPS of the first model of this page:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
@@ -285,12 +285,12 @@ round(crps_loss(y_test, best), 3)
 # ---------------------
 #
 # If you do not need a particular regressor, use
-# :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines
-# boosting, a forest and two ensembles of networks in a *pool*. The weights of the
-# pool minimize the CRPS of out-of-fold forecasts, and the pool is recalibrated.
-# ``MixtureRegressor`` accepts a DataFrame with strings, dates and missing values.
-# The networks require torch and skorch. If these packages are not installed, the
-# pool consists of boosting and the forest, and skuq issues a warning.
+# :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines boosting, a
+# forest and two ensembles of networks in a *pool*, the weighted average of their
+# distributions. The weights of the pool minimize the CRPS of out-of-fold forecasts, and
+# the pool is recalibrated. ``MixtureRegressor`` accepts a DataFrame with strings, dates
+# and missing values. The networks require torch and skorch. If these packages are not
+# installed, the pool consists of boosting and the forest, and skuq issues a warning.
 
 from skuq.regressors import MixtureRegressor
 

@@ -1,1 +1,1 @@
-"""Distributions on integers, and masses of atoms."""
+"""Distributions on integers, and the probabilities of atoms."""

@@ -1,4 +1,7 @@
-"""Atoms of distributions: points of positive probability, found from the jumps of the cdf."""
+"""Atoms of distributions, which are points of positive probability.
+
+They are found from the jumps of the cdf.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ import numpy as np
 from skuq._typing import BoolArray, FloatArray
 
 FLOAT32_ROUNDING = 2.0**-22
-"""Rounding error of a few operations in single precision, which some models use."""
+"""Relative rounding error of a few operations in single precision. Some models compute in this precision."""
 
 _DISCRETE_ROUNDING = 1e-9
-"""Rounding error of the atoms of a distribution that has only atoms, relative to their size."""
+"""Relative rounding error of the atoms of a distribution without a continuous part."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""Upper limit of the rounding error, as a share of the interquartile range."""
+"""The rounding error is at most this share of the interquartile range."""
 
 _WIDER = 8.0
-"""Ratio of two windows; their probabilities have this ratio for a density, and are equal at an atom."""
+"""Ratio of the widths of two windows. For a density, the probabilities of the windows have the same ratio. At
+an atom, the probabilities are equal."""
 
 
 class Jumps(Protocol):
@@ -31,7 +35,10 @@ class Jumps(Protocol):
 
 
 class Windows(NamedTuple):
-    """Ends of a narrow window around each y, and whether the window contains an atom; all of shape (n,)."""
+    """Ends of a narrow window around each y, and whether the window contains an atom.
+
+    All have the shape (n,).
+    """
 
     low: FloatArray
     high: FloatArray
@@ -39,7 +46,7 @@ class Windows(NamedTuple):
 
 
 def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
-    """Return the distance from y, shape (n,), within which an atom counts as being at y."""
+    """Return a distance, shape (n,). An atom counts as being at y if it is at most this far from y."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):
@@ -52,7 +59,6 @@ def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
 
 
 def atom_windows(dist: Jumps, y: FloatArray) -> Windows:
-    """Return windows around y that separate an atom at y from a density."""
     near = tie_tolerance(dist, y)
     low, high = np.minimum(y - near, np.nextafter(y, -np.inf)), y + near
     mass = dist._cdf(high) - dist._cdf(low)
@@ -62,13 +68,13 @@ def atom_windows(dist: Jumps, y: FloatArray) -> Windows:
 
 
 def log_masses(dist: Jumps, y: FloatArray) -> FloatArray:
-    """Return log P(Y = y) from the jump of the cdf, minus infinity where there is no atom."""
+    """Return log P(Y = y) from the jump of the cdf. It is minus infinity if there is no atom."""
     low, high, atom = atom_windows(dist, y)
     return np.where(atom, log_difference(dist, low, high), -np.inf)
 
 
 def log_difference(dist: Jumps, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return log P(low < Y <= high), from the smaller of the two tails to avoid cancellation."""
+    """Return log P(low < Y <= high). The smaller of the two tails is used, to avoid cancellation."""
     below, above = dist._cdf(high), dist._sf(low)
     mass = np.where(below < above, below - dist._cdf(low), above - dist._sf(high))
     with np.errstate(divide="ignore"):

@@ -23,21 +23,24 @@ from scipy import special, stats
 from skuq._typing import FloatArray
 
 _POINTS_PER_STD = 8
-"""Number of evaluated integers per standard deviation of a wide row; F (1 - F) is smooth on this scale."""
+"""Number of evaluated integers per standard deviation of a wide row. On this scale, F (1 - F) is smooth."""
 
 _BLOCK = 1 << 20
-"""Largest number of evaluations of the cdf in one array."""
+"""An array contains at most this number of evaluations of the cdf."""
 
 
 class CountMeans(NamedTuple):
-    """E |X - y| and E |X - X'| / 2, both of shape (n,)."""
+    """The means E |X - y| and E |X - X'| / 2, both of shape (n,)."""
 
     distance: FloatArray
     half_difference: FloatArray
 
 
 def count_means(frozen: Any, parameters: dict[str, FloatArray], y: FloatArray) -> CountMeans | None:
-    """Return the means of a frozen Poisson, binomial or negative binomial distribution, otherwise None."""
+    """Return the means of a frozen Poisson, binomial or negative binomial distribution.
+
+    Otherwise, return None.
+    """
     x = y - parameters["loc"]
     with np.errstate(all="ignore"):
         if isinstance(frozen.dist, type(stats.poisson)):
@@ -61,7 +64,7 @@ def count_means(frozen: Any, parameters: dict[str, FloatArray], y: FloatArray) -
 
 
 def _complete(frozen: Any, parameters: dict[str, FloatArray], half: Any) -> FloatArray:
-    """Return E |X - X'| / 2 with sums in the rows that are not finite."""
+    """Return E |X - X'| / 2. Rows that are not finite are replaced by sums."""
     values = np.array(half, dtype=float)
     rows = np.flatnonzero(~np.isfinite(values))
     if not rows.size:

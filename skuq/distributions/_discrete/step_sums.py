@@ -21,13 +21,13 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 
 Term: TypeAlias = Callable[[FloatArray], Any]
-"""Function of F below y, or of 1 - F above y."""
+"""Function that is applied to F below y, or to 1 - F above y."""
 
 TAIL = np.array(1e-15)
-"""Probability of each tail that a sum leaves out."""
+"""A sum leaves out tails with this probability."""
 
 MOST_ATOMS = 300
-"""Largest number of atoms of a step cdf that is integrated from atom to atom."""
+"""A step cdf with at most this number of atoms is integrated from atom to atom."""
 
 
 class Steps(Protocol):
@@ -38,7 +38,7 @@ class Steps(Protocol):
 
 
 def by_length(low: FloatArray, high: FloatArray) -> Iterator[IntArray]:
-    """Yield groups of rows with similar numbers of steps, so that few steps are computed in vain."""
+    """Yield groups of rows with similar numbers of steps. Few steps are then computed in vain."""
     steps = np.maximum(high - low, 1.0)
     group = np.ceil(np.log2(steps) / 2)
     for value in np.unique(group):
@@ -48,10 +48,11 @@ def by_length(low: FloatArray, high: FloatArray) -> Iterator[IntArray]:
 def sum_steps(
     dist: Steps, y: FloatArray, low: FloatArray, high: FloatArray, below: Term, above: Term
 ) -> FloatArray:
-    """Return the integral of below(F) up to y and of above(1 - F) from y, between two atoms of each row.
+    """Return the integral of below(F) up to y plus the integral of above(1 - F) from y.
 
-    ``low`` and ``high`` have shape (n,), and their difference is an integer. A y between two atoms splits the
-    step into two parts; y outside counts as the nearer end.
+    The integrals are computed between two atoms of each row. ``low`` and ``high`` have the shape (n,), and
+    their difference is an integer. If y is between two atoms, it splits the step into two parts. If y is
+    outside, it counts as the nearer end.
     """
     total = np.zeros(len(y))
     for rows in by_length(low, high):
@@ -71,9 +72,9 @@ def sum_steps(
 def step_moments(
     dist: Steps, center: FloatArray, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the first and the second moment about ``center`` of Y clipped to [low, high]; all of shape (n,).
+    """Return the first and the second moment about ``center`` of Y clipped to [low, high].
 
-    ``center``, ``low`` and ``high`` are atoms.
+    All arrays have the shape (n,). ``center``, ``low`` and ``high`` are atoms.
     """
     first, second = np.zeros(len(center)), np.zeros(len(center))
     for rows in by_length(low, high):
@@ -88,7 +89,10 @@ def step_moments(
 
 
 def with_atoms(points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Add all atoms of the rows with few atoms to the points, shape (n, k), between which a cdf is smooth."""
+    """Add all atoms of rows with few atoms to the points, shape (n, k).
+
+    Between the points, a cdf is smooth.
+    """
     with np.errstate(invalid="ignore"):
         few = high - low <= MOST_ATOMS
     if not few.any():

@@ -1,4 +1,4 @@
-"""Abstract base class of joint predictive distributions, with one row per sample."""
+"""Abstract base class of joint predictive distributions. A distribution has one row per sample."""
 
 from __future__ import annotations
 
@@ -335,8 +335,8 @@ class JointDistribution(JointPoints["JointDistribution"]):
         differs = (unknown != unknown[0]).any(axis=1)
         if differs.any():
             raise ValueError(
-                "`y` must have NaN in the same columns in all rows, got another pattern at row "
-                f"{int(np.argmax(differs))} than at row 0. Condition the rows of each pattern separately."
+                "`y` must have NaN in the same columns in all rows, but row 0 and row "
+                f"{int(np.argmax(differs))} differ. Condition the rows of each pattern separately."
             )
         pattern = unknown[0]
         if not pattern.any():

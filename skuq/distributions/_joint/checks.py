@@ -34,8 +34,7 @@ def find_target(target: Any, names: tuple[str, ...] | None, d: int) -> int:
     if isinstance(target, str):
         if names is None:
             raise ValueError(
-                f"`target` must be a column from 0 to {d - 1}, because the targets have no names, got "
-                f"{target!r}."
+                f"`target` must be a column from 0 to {d - 1}, got {target!r}. The targets have no names."
             )
         if target not in names:
             raise ValueError(f"`target` must be one of {', '.join(map(repr, names))}, got {target!r}.")
@@ -50,7 +49,7 @@ def find_target(target: Any, names: tuple[str, ...] | None, d: int) -> int:
 def check_targets(
     y: ArrayLike, name: str, shape: tuple[int, int], names: tuple[str, ...] | None = None
 ) -> FloatArray:
-    """Return values of several targets as a float array of the given shape, which may contain NaN."""
+    """Return values of several targets as a float array of the given shape. The array may contain NaN."""
     columns = getattr(y, "columns", None)
     if columns is not None and names is not None and tuple(map(str, columns)) != names:
         raise ValueError(
@@ -69,7 +68,10 @@ def check_targets(
 
 
 def check_values(values: Any, shape: tuple[int, int], name: str, rows: slice | IntArray) -> FloatArray:
-    """Return the values of a function at the points of a block of rows, which must be finite."""
+    """Return the values of a function at the points of a block of rows.
+
+    Raise an error if a value is not finite.
+    """
     array = as_float_array(values, f"the result of {name}")
     if array.shape != shape:
         raise ValueError(

@@ -17,7 +17,6 @@ from skuq.distributions._joint.points import Block
 
 
 def stack_joints(parts: Sequence[JointDistribution]) -> JointDistribution:
-    """Return the rows of several joint distributions of the same targets."""
     _check_parts(parts)
     if len(parts) == 1:
         return parts[0]
@@ -92,13 +91,12 @@ class ConcatenatedJoint(JointDistribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """Rows of this distribution that come from each part, in ascending order of the part's rows."""
+        """Return the row numbers of each part in this distribution, in the order of the rows of the part."""
         owner, local = locate(self.parts, self.order)
         rows = [np.flatnonzero(owner == index) for index in range(len(self.parts))]
         return [each[np.argsort(local[each])] for each in rows]
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Return the results of ``method`` for each part and its rows of the arrays, in the order of rows."""
         results = [
             method(part, *(array[rows] for array in arrays))
             for part, rows in zip(self.parts, self._part_rows, strict=True)
@@ -166,7 +164,7 @@ def _check_parts(parts: Sequence[Any]) -> None:
     for part in parts:
         if not isinstance(part, JointDistribution):
             raise TypeError(
-                f"`parts` must hold joint distributions, or univariate distributions only, got "
+                "`parts` must hold only joint distributions, or only univariate distributions, got "
                 f"{type(part).__name__} and {type(parts[0]).__name__}. Select one target with `marginal`, or "
                 "a sum of the targets with `linear`."
             )

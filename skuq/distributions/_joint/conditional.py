@@ -17,13 +17,17 @@ from skuq.distributions._pit import middle_scores
 from skuq.exceptions import SkuqWarning
 
 LEAST_SCALE = 1e-7
-"""Conditional standard deviation of a normal score below which the unknown target counts as determined."""
+"""If the conditional standard deviation of a normal score is below this value, the unknown target counts as
+determined."""
 
 
 def observed_scores(
     marginals: Sequence[Distribution], y: FloatArray, targets: Sequence[str], limit: float
 ) -> FloatArray:
-    """Return the normal scores of observed values, shape (n, q), within plus and minus the limit."""
+    """Return the normal scores of observed values, shape (n, q).
+
+    Their absolute values are at most the limit.
+    """
     scores = np.column_stack(
         [middle_scores(each, column) for each, column in zip(marginals, y.T, strict=True)]
     )
@@ -55,14 +59,14 @@ def conditional_normal(
 
 
 def kernel_bandwidth(k: int, q: int) -> float:
-    """Return the bandwidth of the kernel for k points and q observed targets, Scott's rule times 1.2."""
     return float(1.2 * k ** (-1.0 / (q + 4)))
 
 
 def kernel_weights(levels: FloatArray, scores: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Return weights of the points near the observed scores, shape (n, K), summing to one.
+    """Return the weights of the points near the observed scores, shape (n, K).
 
-    ``levels`` of the observed targets have shape (K, q) or (n, K, q), and ``scores`` have shape (n, q).
+    The sum of the weights of a row is 1. The ``levels`` of the observed targets have the shape (K, q) or (n,
+    K, q), and the ``scores`` have the shape (n, q).
     """
     points = ndtri(levels)
     points = points if points.ndim == 3 else points[np.newaxis]
@@ -80,7 +84,6 @@ def kernel_weights(levels: FloatArray, scores: FloatArray, weights: FloatArray |
 
 
 def conditional_marginal(base: Distribution, shift: FloatArray, scale: float) -> Distribution:
-    """Return the distribution of a target whose normal score is normal with a mean per row and a scale."""
     if scale < LEAST_SCALE:
         return Normal(base._finite_part()._from_normal_score(shift), 0.0)
     if type(base) is Normal:
@@ -90,7 +93,10 @@ def conditional_marginal(base: Distribution, shift: FloatArray, scale: float) ->
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConditionalMarginal(Distribution):
-    r"""Distribution of F^{-1}(\Phi(shift + scale Z)) with a standard normal Z and the cdf F of the base."""
+    r"""Distribution of F^{-1}(\Phi(shift + scale Z)).
+
+    Here Z is standard normal, and F is the cdf of the base.
+    """
 
     base: Distribution
     shift: FloatArray

@@ -1,4 +1,4 @@
-"""Univariate distributions of any family with a common dependence."""
+"""Joint distributions that combine univariate distributions of any family with one dependence."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class CopulaJoint(JointDistribution):
 
     @cached_property
     def _as_normal(self) -> NormalJoint | None:
-        """NormalJoint that equals this distribution if the marginals and the copula are normal."""
+        """Return the equal NormalJoint if the marginals and the copula are normal. Otherwise, return None."""
         if self.correlation is None or not all(type(part) is Normal for part in self._marginals):
             return None
         std = self.std()

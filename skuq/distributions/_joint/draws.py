@@ -8,7 +8,10 @@ from skuq._typing import FloatArray, IntArray
 
 
 def draw_points(weights: FloatArray | None, n: int, k: int, m: int, rng: np.random.RandomState) -> IntArray:
-    """Return the numbers of m random points for each of n rows, shape (n, m); weights (k,) or (n, k)."""
+    """Return the numbers of m random points for each of n rows, shape (n, m).
+
+    The weights have the shape (k,) or (n, k).
+    """
     if weights is None:
         return rng.randint(k, size=(n, m))
     total = np.cumsum(np.broadcast_to(weights, (n, k)), axis=1)

@@ -9,14 +9,14 @@ from skuq._typing import FloatArray
 
 
 def weighted_means(values: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Return the means over the points, shape (n,), of values of shape (n, K)."""
+    """Return the means over the points, shape (n,). The values have the shape (n, K)."""
     return np.asarray(
         values.mean(axis=1) if weights is None else np.einsum("bk,bk->b", values * 1.0, weights)
     )
 
 
 def correlations(points: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Return the correlation matrices of points of shape (n, K, d), shape (n, d, d)."""
+    """Return the correlation matrices, shape (n, d, d). The points have the shape (n, K, d)."""
     share = np.full(points.shape[:2], 1.0 / points.shape[1]) if weights is None else weights
     centered = points - points[:, :1]  # keeps precision if the points are far from 0
     centered -= np.einsum("bk,bkd->bd", share, centered)[:, np.newaxis]
@@ -27,7 +27,7 @@ def correlations(points: FloatArray, weights: FloatArray | None) -> FloatArray:
 
 
 def correlation_of(covariance: FloatArray) -> FloatArray:
-    """Return correlation matrices; the correlation with a constant is 0."""
+    """Return correlation matrices. The correlation with a constant is 0."""
     std = np.sqrt(np.maximum(np.einsum("...ii->...i", covariance), 0.0))
     inverse = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
     matrix = inverse[..., :, np.newaxis] * covariance * inverse[..., np.newaxis, :]
@@ -39,7 +39,7 @@ def correlation_of(covariance: FloatArray) -> FloatArray:
 def box_levels(levels: FloatArray, weights: FloatArray | None, coverage: float) -> FloatArray:
     """Return the smallest coverage of central intervals whose box contains enough points, shape () or (b,).
 
-    ``levels`` are the levels of the points within the marginals, shape (K, d) or (b, K, d).
+    The ``levels`` of the points within the marginals have the shape (K, d) or (b, K, d).
     """
     outermost = np.abs(2.0 * levels - 1.0).max(axis=-1)
     order = outermost.argsort(axis=-1, kind="stable")

@@ -23,7 +23,8 @@ from skuq.distributions._joint.template import NORMAL_POINTS, check_covariance, 
 from skuq.distributions._normal import Normal
 
 LEAST_EIGENVALUE = 1e-12
-"""Smallest eigenvalue of the correlation matrix of a distribution with a density."""
+"""A distribution has a density if the smallest eigenvalue of its correlation matrix is larger than this
+value."""
 
 # Old versions of scipy have no argument for the random numbers of the integral.
 _SEED = {"rng": 0} if "rng" in signature(multivariate_normal.cdf).parameters else {}
@@ -88,7 +89,7 @@ class NormalJoint(JointDistribution):
 
     @cached_property
     def _correlation(self) -> FloatArray:
-        """Correlation matrices of shape (d, d) or (n, d, d)."""
+        """Return the correlation matrices, shape (d, d) or (n, d, d)."""
         return correlation_of(self.covariance)
 
     @cached_property
@@ -133,7 +134,7 @@ class NormalJoint(JointDistribution):
         return NORMAL_POINTS
 
     def _standard_points(self, rows: slice) -> FloatArray:
-        """Return normal scores of the points, shape (K, d) or (b, K, d)."""
+        """Return the normal scores of the points, shape (K, d) or (b, K, d)."""
         return normal_points(self.shape[1]) @ np.swapaxes(self._of_rows(self._root, rows), -1, -2)
 
     def _points(self, rows: slice) -> tuple[FloatArray, None]:
@@ -192,7 +193,6 @@ class NormalJoint(JointDistribution):
 
 
 def quadratic_form(scores: FloatArray, correlation: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return z' R^{-1} z for each row, and log det R, for positive definite matrices."""
     lower = np.linalg.cholesky(correlation)
     whitened = np.linalg.solve(lower, scores[..., np.newaxis])[..., 0]
     log_det = 2.0 * np.log(np.einsum("...ii->...i", lower)).sum(axis=-1)

@@ -17,7 +17,7 @@ from skuq.distributions._row_container import RowContainer, Selected
 from skuq.exceptions import NoDensityError
 
 BLOCK = 1 << 21
-"""Number of values of the points that are computed at once."""
+"""The points are computed in blocks with this number of values."""
 
 Rows = slice | IntArray
 Block = tuple[Rows, FloatArray, FloatArray | None]
@@ -32,7 +32,10 @@ NO_JOINT_DENSITY = (
 
 
 class JointPoints(RowContainer[Selected], Generic[Selected]):
-    """Hooks of a joint family, with defaults that evaluate K points per row in blocks of rows."""
+    """Methods that a joint family may override.
+
+    By default, they evaluate K points per row in blocks of rows.
+    """
 
     # ------------------------------------------------------------------ hooks that a family implements
 
@@ -46,7 +49,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
 
     @abstractmethod
     def _points(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
-        """Return points of shape (b, K, d) and their weights of shape (b, K), or None for equal weights."""
+        """Return the points (b, K, d) and their weights (b, K). Equal weights are None."""
 
     @abstractmethod
     def _levels(self, rows: slice) -> FloatArray:
@@ -65,7 +68,10 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
     @classmethod
     @abstractmethod
     def _merge(cls, parts: Sequence[Any]) -> Selected | None:
-        """Stack the rows of parts with the same names in one distribution of this family, or return None."""
+        """Stack the rows of parts with the same names into one distribution of this family.
+
+        Return None if this is impossible.
+        """
 
     # ------------------------------------------------ hooks with defaults
 
@@ -114,7 +120,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
             yield slice(start, min(start + step, n))
 
     def _map(self, func: Callable[[FloatArray], Any], name: str) -> tuple[FloatArray, FloatArray | None]:
-        """Return values of a function at all points, shape (n, K), and the weights of the points."""
+        """Return the values of a function at all points, shape (n, K), and the weights of the points."""
         values = np.empty((len(self), self._point_count()))
         shares: list[FloatArray] = []
         for rows, points, weights in self._blocks():
@@ -124,7 +130,6 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
         return values, np.concatenate(shares) if shares else None
 
     def _finite_means(self) -> FloatArray | None:
-        """Return the means, or None if a marginal has no finite mean."""
         try:
             mean = self.mean()
         except ValueError:  # a Cauchy distribution has no mean

@@ -1,4 +1,4 @@
-"""Templates of copulas: points in the unit cube whose columns are uniform."""
+"""Templates of copulas, which are points in the unit cube whose columns are uniform."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_no_nan
 
 NORMAL_POINTS = 1024
-"""Number of points that represent a normal copula."""
+"""A normal copula is represented by this number of points."""
 
 
 def rank_template(values: ArrayLike) -> FloatArray:
@@ -94,7 +94,10 @@ def normal_template(correlation: ArrayLike, size: int = NORMAL_POINTS) -> FloatA
 
 
 def normal_points(d: int, size: int = NORMAL_POINTS) -> FloatArray:
-    """Return points of d independent standard normal variables with sample covariance I, shape (size, d)."""
+    """Return points of d independent standard normal variables, shape (size, d).
+
+    Their sample covariance is I.
+    """
     sobol = qmc.Sobol(d, scramble=False).random_base2(int(math.log2(size)))
     points = ndtri(sobol + 0.5 / size)
     points -= points.mean(axis=0)
@@ -103,7 +106,7 @@ def normal_points(d: int, size: int = NORMAL_POINTS) -> FloatArray:
 
 
 def root(matrices: FloatArray) -> FloatArray:
-    """Return A with A A' equal to each positive semidefinite matrix of shape (..., d, d)."""
+    """Return a matrix A with A A' = M for each positive semidefinite matrix M, shape (..., d, d)."""
     values, vectors = np.linalg.eigh(matrices)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., np.newaxis, :])
 
@@ -126,7 +129,7 @@ def check_correlation(correlation: ArrayLike, d: int | None = None) -> FloatArra
 
 
 def check_covariance(matrices: FloatArray, name: str) -> None:
-    """Raise if a matrix of shape (..., d, d) is not finite, symmetric and positive semidefinite."""
+    """Raise an error if a matrix of shape (..., d, d) is not finite, symmetric and positive semidefinite."""
     stack = matrices.reshape(-1, *matrices.shape[-2:])
     size = np.abs(stack).max(axis=(1, 2))
     bad = ~np.isfinite(size)
@@ -145,9 +148,9 @@ def check_covariance(matrices: FloatArray, name: str) -> None:
 
 
 def weighted_levels(order: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the middle level of each point under weights that sum to one, shape (..., K, d).
+    """Return the middle level of each point under weights with the sum 1, shape (..., K, d).
 
-    ``order`` sorts each column of the points, shape (K, d) or (b, K, d). ``weights`` have shape (K,) or
+    ``order`` sorts each column of the points, shape (K, d) or (b, K, d). ``weights`` have the shape (K,) or
     (b, K). The weighted columns are uniform, so that weights change the dependence and no marginal.
     """
     columns = weights[..., np.newaxis]

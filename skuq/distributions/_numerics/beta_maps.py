@@ -20,12 +20,12 @@ _LOG_2 = math.log(2.0)
 _MOST_STEPS = 200
 _PRECISION = 8 * np.finfo(float).eps
 _BLOCK = 2**16
-"""Largest number of entries in an array of one block."""
+"""An array of one block has at most this number of entries."""
 
 
 @dataclass(frozen=True)
 class BetaMaps:
-    """Parameters and weights of k maps for each of n rows, all of shape (k, n)."""
+    """Parameters and weights of k maps for each of n rows. All arrays have the shape (k, n)."""
 
     a: FloatArray
     b: FloatArray
@@ -40,7 +40,6 @@ class BetaMaps:
         return BetaMaps(a, b, c, np.ones_like(a))
 
     def middle(self) -> BetaMaps:
-        """Return one map per row with the averaged parameters."""
         a, b, c = ((self.weights * table).sum(axis=0)[np.newaxis] for table in (self.a, self.b, self.c))
         return BetaMaps(a, b, c, np.ones_like(a))
 
@@ -54,7 +53,6 @@ class BetaMaps:
         return self._in_blocks(BetaMaps._log_density, log_lower, log_upper)
 
     def invert(self, target: FloatArray) -> FloatArray:
-        """Return the log odds of F for which G has the log odds ``target``, shape (n,)."""
         return self._in_blocks(BetaMaps._invert, target)
 
     def _in_blocks(self, function: Callable[..., FloatArray], *values: FloatArray) -> FloatArray:
@@ -96,7 +94,6 @@ class BetaMaps:
         return np.where(finite, self._newton(inside, low, high, guess), target)
 
     def _bracket(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return an interval that contains the root, from the two lines of each map."""
         a, b, gap = self.a, self.b, target - self.c
         upper = gap >= (b - a) * _LOG_2  # The root is above the level 1/2.
         low = np.where(upper, np.maximum(gap / b - _LOG_2, 0.0), (gap - b * _LOG_2) / a).min(axis=0)
@@ -104,7 +101,7 @@ class BetaMaps:
         return low, np.maximum(low, high)
 
     def _newton(self, target: FloatArray, low: FloatArray, high: FloatArray, t: FloatArray) -> FloatArray:
-        """Return the root by Newton's method, with bisection in place of long steps (as in rtsafe)."""
+        """Return the root by Newton's method. Long steps are replaced by bisection (as in rtsafe)."""
         done = np.zeros(t.shape, dtype=bool)
         last = high - low
         for _ in range(_MOST_STEPS):

@@ -33,7 +33,7 @@ UNIFORM = Polynomial([1.0])
 """Weight of the levels in the CRPS."""
 
 MOST_BREAKS = 64
-"""Largest number of breaks, each of which requires five evaluations of the cdf of all rows."""
+"""Largest number of breaks. Each break requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):
@@ -81,7 +81,6 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
 
 
 def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Return the integrands of the weighted CRPS below and above y, as functions of G and of 1 - G."""
     level, mirrored = Polynomial([0.0, 2.0]), Polynomial([1.0, -1.0])
     return (level * weight).integ(), (level * weight(mirrored)).integ()
 
@@ -95,7 +94,6 @@ def value_mean_distance(dist: Cumulative, y: FloatArray) -> FloatArray:
 
 
 def _integrate_around(dist: Cumulative, y: FloatArray, below: Polynomial, above: Polynomial) -> FloatArray:
-    """Return the integral of a function of G below y plus the integral of a function of 1 - G above y."""
     # The integrand jumps at y, so y is an edge of a panel.
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
     total = np.zeros(len(dist))

@@ -19,12 +19,12 @@ from skuq._typing import FloatArray
 from skuq.distributions._numerics.hermite_table import EDGES
 
 _CHUNK, _LAST = 16, 64.0
-"""Number of nodes per block, and the largest value of u."""
+"""Number of nodes per block, and the largest value of u (see the docstring of the module)."""
 _NEGLIGIBLE = 1e-13
 
 
 class Slope(Protocol):
-    """A tabulated CRPS, whose slope is 2 F - 1."""
+    """A tabulated CRPS. Its slope is 2 F - 1."""
 
     def slope(self, t: FloatArray) -> FloatArray: ...
 
@@ -32,7 +32,7 @@ class Slope(Protocol):
 def cdf_spread(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, step: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the integral of the variance of m cdfs and an error estimate, both of shape (n,)."""
+    """Return the integral of the variance of m cdfs, and an error estimate. Both have the shape (n,)."""
     center, unit = _grid(loc, scale, weights)
     fine, coarse = np.zeros(len(loc)), np.zeros(len(loc))
     for side in (1, -1):
@@ -49,7 +49,6 @@ def cdf_spread(
 
 
 def relative_spacing(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the largest distance of neighboring nodes, in units of a member's scale and for a step of 1."""
     center, unit = _grid(loc, scale, weights)
     return np.asarray((np.hypot(loc - center[:, np.newaxis], unit[:, np.newaxis]) / scale).max(axis=1))
 

@@ -21,7 +21,7 @@ from skuq._typing import FloatArray, IntArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
-"""Edges up to 1e30. Beyond the last edge, a tail is zero or a power of y."""
+"""Edges of the pieces on one side of 0, up to 1e30. Beyond the last edge, a tail is zero or a power of y."""
 
 _ENDS = _SIDE[[-5, -1]]
 _EXACT = 1e-9
@@ -54,7 +54,6 @@ class SmoothCdf(Protocol):
 
 
 def _beyond(tail: FloatArray) -> float:
-    """Return the integral of the squared tail beyond the table, which is infinite for very heavy tails."""
     if tail[1] == 0:
         return 0.0
     index = np.log(tail[0] / tail[1]) / np.log(_ENDS[1] / _ENDS[0])
@@ -62,7 +61,7 @@ def _beyond(tail: FloatArray) -> float:
 
 
 class CrpsTable:
-    """CRPS of a one-row distribution at many finite values; the density may jump at ``breaks``.
+    """CRPS of a one-row distribution at many finite values. The density may jump at ``breaks``.
 
     The distribution must be centered near 0 with a scale of order 1. The attribute ``mean_difference`` is the
     mean absolute difference of two independent draws.
@@ -105,13 +104,12 @@ class CrpsTable:
         return slope * self._per_half[piece]
 
     def integral(self, y: FloatArray) -> FloatArray:
-        """Return the integral of the CRPS from a fixed point near 0 to y, which must be inside the table."""
         piece, place = self._find(y)
         return np.asarray(self._whole[piece] + self._half[piece] * self._antiderivative(piece, place))
 
     @cached_property
     def _whole(self) -> FloatArray:
-        """Integral of the CRPS from a fixed point near 0 to the middle of each piece."""
+        """Return the integral of the CRPS from a fixed point near 0 to the middle of each piece."""
         pieces, one = np.arange(self._half.size), np.ones(self._half.size)
         right, left = (self._half * self._antiderivative(pieces, place) for place in (one, -one))
         steps = right[:-1] - left[1:]
@@ -120,7 +118,6 @@ class CrpsTable:
         return np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
 
     def _antiderivative(self, piece: IntArray, place: FloatArray) -> FloatArray:
-        """Return the integral of the CRPS from the middle of a piece, in units of half its width."""
         total: FloatArray = np.zeros(place.shape)
         for degree in range(len(self._powers) - 1, -1, -1):
             total += self._powers[degree][piece] / (degree + 1)
@@ -128,7 +125,6 @@ class CrpsTable:
         return total
 
     def _find(self, y: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the piece of each value, and its position in the piece, from -1 to 1."""
         piece = np.searchsorted(self._edges[1:-1], y, side="right")
         return piece, (y - self._middle[piece]) * self._per_half[piece]
 

@@ -12,11 +12,11 @@ _STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 """Coefficients of central differences of order eight."""
 
 _SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
-"""Factors that shorten the step near an end of the domain."""
+"""These factors shorten the step near an end of the domain."""
 
 
 def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the derivative by central differences, with shorter steps near an end of the domain."""
+    """Return the derivative by central differences. The steps are shorter near an end of the domain."""
     slope = np.full(x.shape, np.nan)
     with np.errstate(all="ignore"):
         for factor in _SHORTER:

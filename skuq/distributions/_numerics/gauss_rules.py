@@ -20,17 +20,18 @@ from skuq._typing import FloatArray, IntArray
 _SIZE = 4
 _FINE, _FINE_WEIGHTS = leggauss(10)
 LAST_SCORE = 8.3
-"""Largest absolute normal score whose tail probability is not negligible."""
+"""Beyond this absolute normal score, tail probabilities are negligible."""
 _CELLS = 28
 _SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sinh(2)
-"""Normal scores of the edges of cells."""
+"""Edges of the cells, as normal scores."""
 _EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
 _NEGLIGIBLE = 1e-6
 """A cell is divided if its value times its tail probability is at least this number."""
 _CENTRAL = 4.0
 _LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
 _PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
-"""Widths of cells: 0.5 at values up to 4, a quarter of the value between 4 and 32, and the value above 32."""
+"""Widths of cells. The width is 0.5 at values up to 4, a quarter of the value between 4 and 32, and the value
+above 32."""
 
 
 Map: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -42,7 +43,6 @@ class Rule(NamedTuple):
 
 
 def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
-    """Return the concatenated Gauss rules of all cells of a discrete distribution."""
     starts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
     rules = [
         _gauss(part, weight)
@@ -76,7 +76,10 @@ def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
-    """Return the edges, as normal scores, of cells that are narrow in scores and in values."""
+    """Return the edges of the cells as normal scores.
+
+    Each cell covers a short range of scores and of values.
+    """
     edges = _divided(_SCORE_EDGES, refined)
     at = values(edges)
     place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)
@@ -93,7 +96,6 @@ def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
 
 
 def _to_place(values: FloatArray) -> FloatArray:
-    """Return positions on a scale on which each cell has width 1."""
     return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
 
 
@@ -103,7 +105,6 @@ def _from_place(place: FloatArray) -> FloatArray:
 
 
 def _log(size: FloatArray) -> FloatArray:
-    """Return a function of the absolute value that is linear up to `_CENTRAL` and logarithmic beyond."""
     share = size / _CENTRAL
     return np.where(share < 1, share, 1 + np.log(np.maximum(share, 1)))
 
@@ -114,7 +115,10 @@ def _divided(edges: FloatArray, refined: int) -> FloatArray:
 
 
 def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return the nodes (normal scores), weights and cells of a rule for the standard normal distribution."""
+    """Return the nodes, weights and cells of a rule for the standard normal distribution.
+
+    Nodes are normal scores.
+    """
     cuts = np.unique(np.concatenate([edges, breaks[np.abs(breaks) < LAST_SCORE]]))
     scores, weights = _panels(cuts)
     cell = np.searchsorted(edges, cuts[:-1], side="right")
@@ -124,7 +128,6 @@ def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, Float
 
 @lru_cache(maxsize=4)
 def exponential_rule(refined: int = 1) -> Rule:
-    """Return a rule for the standard exponential distribution, with each cell divided into equal parts."""
     edges = _divided(_EXPONENTIAL_EDGES, refined)
     values, weights = _panels(edges)
     cell = np.repeat(np.arange(len(values)), _FINE.size)

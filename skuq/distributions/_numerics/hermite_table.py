@@ -12,12 +12,12 @@ from skuq._typing import FloatArray, IntArray
 
 _PER_UNIT, _HALF = 64, 70 * 64
 EDGES: FloatArray = np.sinh(np.arange(-_HALF, _HALF + 1) / _PER_UNIT)
-"""Edges from -1e30 to 1e30."""
+"""Edges of the pieces, from -1e30 to 1e30."""
 _STARTS, _WIDTHS = EDGES[:-1].copy(), np.diff(EDGES)
 
 
 class HermiteTable:
-    """A function given by its values and slopes at `EDGES`, both of shape (k,)."""
+    """A function that is given by its values and slopes at `EDGES`, both of shape (k,)."""
 
     narrow = 1 / 32
 
@@ -36,7 +36,6 @@ class HermiteTable:
         self._integrals = np.concatenate([-np.cumsum(below[::-1])[::-1], np.cumsum(above) - above])
 
     def __call__(self, t: FloatArray) -> FloatArray:
-        """Return the function at t; it is linear beyond the edges."""
         held = _hold(t)
         cell = _find(held)
         result = _horner(self._powers, cell, held - _STARTS.take(cell))

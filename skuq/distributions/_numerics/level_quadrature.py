@@ -27,7 +27,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM
 
 Factors: TypeAlias = Callable[[FloatArray, BoolArray], tuple[FloatArray, FloatArray]]
-"""Function that returns the factors of the integrand below and above y."""
+"""Function that returns two factors of the integrand: one below y and one above y."""
 
 
 class LevelQuantiles(Protocol):
@@ -45,22 +45,25 @@ def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
 
 
 FINE, COARSE = _unit_rule(8), _unit_rule(3)
-"""Quadrature rules of wide and of narrow panels."""
+"""Quadrature rules of wide panels and of narrow panels."""
 
 TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
-"""Edges as shares of the probability of a tail, down to 1e-300."""
+"""Edges of panels in a tail, as shares of the probability of the tail. The smallest share is 1e-300."""
 
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
-"""Edges of panels between the middle and a break in a tail, down to 1e-15."""
+"""Edges of panels between the middle and a break in a tail. The smallest edge is near 1e-15."""
 
 OUTERMOST = 2.0**-50
-"""Tail probability below which breaks are ignored, because these panels are short."""
+"""Breaks with a smaller tail probability are ignored, because the panels beyond these breaks are short."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Panels over (0, 1) in ascending order, with their nodes; a node in the upper tail is q = 1 - u."""
+    """Panels over (0, 1) in ascending order, with their nodes.
+
+    A node in the upper tail is stored as q = 1 - u.
+    """
 
     low: FloatArray  # Position of the lower end of each panel, which is larger than `high` in the upper tail.
     high: FloatArray
@@ -71,7 +74,6 @@ class Grid:
     panel: IntArray  # Panel of each node.
 
     def find(self, u: FloatArray, q: FloatArray) -> IntArray:
-        """Return the panel that contains each level u = 1 - q."""
         # The upper half is searched by q, because levels near 1 are equal after rounding.
         below = np.searchsorted(self.high[~self.upper], u, side="left")
         above = np.searchsorted(self.low[self.upper][::-1], q, side="left")
@@ -80,7 +82,7 @@ class Grid:
 
 
 def make_grid(breaks: FloatArray) -> Grid:
-    """Return panels that divide (0, 1), with edges at the breaks."""
+    """Return panels that divide (0, 1). The breaks are edges of panels."""
     inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
     # Near an extreme break, the widths of panels are proportional to the tail probability.
     lowest, highest = inner.min(), 1 - inner.max()
@@ -120,7 +122,7 @@ def node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
 
 
 def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the standard deviation; the mean is NaN if both tails have an infinite mean."""
+    """Return the mean and the standard deviation. The mean is NaN if both tails have an infinite mean."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     center = np.array(dist._ppf(np.asarray(0.5)))  # Deviations from the median keep their precision.
@@ -140,7 +142,10 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
 
 
 def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
-    """Return the CRPS with a weight per level, shape (n,); ``dist`` has n rows or one row."""
+    """Return the CRPS with a weight per level, shape (n,).
+
+    The distribution ``dist`` has n rows or one row.
+    """
 
     def factors(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
         level, complement = _level_pair(at, upper)
@@ -151,12 +156,12 @@ def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFOR
 
 
 def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
-    """Return E|Y - y|, shape (n,); ``dist`` has n rows or one row."""
+    """Return E|Y - y|, shape (n,). The distribution ``dist`` has n rows or one row."""
     return _integrate_around(dist, y, _ones)
 
 
 def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
-    """Return the integral of |Q(u) - y| times a factor below y and another factor above y."""
+    """Return the integral of |Q(u) - y| times a factor. The factors below y and above y are different."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     left, right = factors(grid.nodes, upper)
@@ -187,7 +192,7 @@ def _sum_shared(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Return the sums over whole panels on both sides of y if all rows have the same quantiles."""
+    """Return the sums over whole panels on both sides of y. All rows have the same quantiles."""
     quantile = np.array(
         [node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )
@@ -213,7 +218,6 @@ def _sum_rows(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Return the sums over whole panels on both sides of y if rows have different quantiles."""
     total = np.zeros_like(y)
     columns = zip(grid.nodes, upper, grid.panel, below, above, strict=True)
     for at, is_upper, panel, weight_below, weight_above in columns:
@@ -224,7 +228,6 @@ def _sum_rows(
 
 
 def times(weight: FloatArray, value: FloatArray) -> FloatArray:
-    """Return weight times value, with 0 times infinity as 0."""
     return np.multiply(weight, value, out=np.zeros_like(weight), where=weight != 0)
 
 

@@ -16,14 +16,14 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Smallest tail probability of a finite normal score."""
+"""Smallest tail probability with a finite normal score."""
 
 _QUANTILES_AT_ONCE = 2048
-"""Number of quantiles per call while sampling distributions of few rows."""
+"""Distributions of few rows are sampled with at most this number of quantiles per call."""
 
 
 def smaller_tail(score: FloatArray) -> FloatArray:
-    """Return Phi(-|score|), which is positive for all finite scores."""
+    """Return Phi(-|score|). The result is positive for all finite scores."""
     tail = ndtr(-np.abs(score))
     return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
@@ -37,7 +37,10 @@ def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:
 
 
 def inverse_samples(dist: Any, m: int, rng: np.random.RandomState) -> FloatArray:
-    """Return quantiles at m random levels per row, shape (n, m); one call draws several of few rows."""
+    """Return quantiles at m random levels per row, shape (n, m).
+
+    If there are few rows, a call draws several levels.
+    """
     n = len(dist)
     draws = max(min(_QUANTILES_AT_ONCE // max(n, 1), m), 1)
     repeated = dist if draws == 1 else dist[np.tile(np.arange(n), draws)]

@@ -25,16 +25,16 @@ from skuq.distributions._numerics.level_quadrature import (
 )
 
 RowFunction: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Function from one outcome per row to one value per row, both of shape (n,)."""
+"""Function from one outcome per row to one value per row. Both arrays have the shape (n,)."""
 
 Weighted: TypeAlias = Iterator[tuple[FloatArray, FloatArray]]
 """Outcomes and their weights, both of shape (n,)."""
 
 MOST_ATOMS = 1000
-"""If a row has at most this many atoms, its expected value is a sum over the atoms."""
+"""If a row has at most this number of atoms, its expected value is a sum over the atoms."""
 
 MOST_KEPT = 20_000_000
-"""Largest number of outcomes that are in memory at the same time."""
+"""At most this number of outcomes is in memory at the same time."""
 
 LEAST_MASS = 1e-10
 """Atoms with at most this probability are ignored."""
@@ -62,7 +62,10 @@ class OutcomeRule:
         self._parts = [(weight, _LeafRule(leaf, breaks)) for weight, leaf in leaves if np.any(weight > 0)]
 
     def expect(self, function: RowFunction, split: FloatArray) -> FloatArray:
-        """Return the expected value of the function in each row; it may have a kink or jump at ``split``."""
+        """Return the expected value of the function in each row.
+
+        The function may have a kink or jump at ``split``.
+        """
         total = np.zeros(split.shape)
         for weight, part in self._parts:
             total += times(np.broadcast_to(weight, split.shape), part.expect(function, split))
@@ -70,7 +73,7 @@ class OutcomeRule:
 
 
 class _LeafRule:
-    """Rule of one component: a sum over atoms in some rows, and an integral in the other rows."""
+    """Rule of one component. It is a sum over atoms in some rows, and an integral in the other rows."""
 
     def __init__(self, dist: Leaf, breaks: Sequence[float]) -> None:
         self._breaks, self._ends = breaks, [] if dist.has_density else _ends_of_support(dist)
@@ -91,19 +94,18 @@ class _LeafRule:
 
 
 def _ends_of_support(dist: Leaf) -> list[FloatArray]:
-    """Return the ends of the support, where atoms cause kinks of the quantile function."""
     mass = np.asarray(LEAST_MASS)
     return [dist._ppf(mass), np.nextafter(dist._isf(mass), -np.inf)]
 
 
 class _Panels(ABC):
-    """Panels of a quadrature rule; a panel that contains a given point is integrated in parts."""
+    """Panels of a quadrature rule. A panel that contains a given point is integrated in parts."""
 
     low: FloatArray
     high: FloatArray
 
     def integrate(self, function: RowFunction, points: FloatArray) -> FloatArray:
-        """Return the integral of each row, with panels split at the sorted points of shape (k, n)."""
+        """Return the integral of each row. Panels are split at the sorted points, shape (k, n)."""
         panels, position = self._locate(points)
         total = np.zeros(points.shape[1])
         for place, weight, outcome in self._nodes():
@@ -118,7 +120,7 @@ class _Panels(ABC):
     def _ranges(
         self, panels: IntArray, position: FloatArray
     ) -> Iterator[tuple[FloatArray, FloatArray, IntArray]]:
-        """Yield the parts of the split panels."""
+        """Yield the parts into which panels are split."""
         for j, panel in enumerate(panels):
             again = j > 0 and panel == panels[j - 1]
             last = j == len(panels) - 1 or panel != panels[j + 1]
@@ -128,7 +130,7 @@ class _Panels(ABC):
 
     @abstractmethod
     def _locate(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the panel of each point, and its position in the panel, both of shape (k, n)."""
+        """Return the panel of each point and the position in the panel, both of shape (k, n)."""
 
     @abstractmethod
     def _edges(self, panel: IntArray) -> tuple[FloatArray, FloatArray]: ...
@@ -142,7 +144,7 @@ class _Panels(ABC):
 
 
 class _LevelPanels(_Panels):
-    """Panels over the levels, which are the same for all rows."""
+    """Panels over the levels. All rows have the same panels."""
 
     def __init__(self, dist: LevelQuantiles) -> None:
         self._dist, self._grid = dist, make_grid(dist._level_breaks())
@@ -214,7 +216,7 @@ class _ValuePanels(_Panels):
 
 
 def find_atoms(dist: Leaf) -> tuple[list[tuple[FloatArray, FloatArray]], BoolArray]:
-    """Return the atoms and probabilities of rows that consist of few atoms, and the mask of these rows."""
+    """Return the atoms and probabilities of rows that consist of few atoms. The mask contains these rows."""
     n = len(dist)
     if dist.has_density:
         return [], np.zeros(n, dtype=bool)

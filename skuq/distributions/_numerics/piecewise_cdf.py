@@ -19,16 +19,16 @@ from scipy.special import exprel
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _SMALL = 1e-2
-"""Rate below which a difference of nearly equal exponentials is computed by a series."""
+"""Below this rate, the difference of two nearly equal exponentials is computed by a series."""
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseCdf:
-    """n cdfs with k knots each; piece j lies between the knots j - 1 and j, and pieces 0 and k are the tails.
+    """Piecewise cdfs of n rows with k knots each.
 
-    ``starts`` and ``slopes`` of shape (n, k + 1) describe the linear part of each piece. ``masses`` and
-    ``lengths`` are the probabilities and the decay lengths of both tails. A length of 0 means that there is
-    no tail.
+    Piece j lies between the knots j - 1 and j, and pieces 0 and k are the tails. ``starts`` and ``slopes`` of
+    shape (n, k + 1) describe the linear part of each piece. ``masses`` and ``lengths`` are the probabilities
+    and the decay lengths of both tails. A length of 0 means that there is no tail.
     """
 
     knots: FloatArray
@@ -70,7 +70,6 @@ class PiecewiseCdf:
         return level + slope * (start - anchor), level + slope * (stop - anchor)
 
     def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the values of tails at ``near``, and their decay lengths."""
         mass, length, end = (
             np.where(upper, above[row], below[row])
             for below, above in (self.masses, self.lengths, (self.knots[:, 0], self.knots[:, -1]))
@@ -81,7 +80,10 @@ class PiecewiseCdf:
 
 
 class _Tail(NamedTuple):
-    """Exponential on each cell: its larger end value, the width in decay lengths, and the larger end."""
+    """Exponential function on each cell.
+
+    ``value`` is the larger value at the ends, and ``rate`` is the width in decay lengths.
+    """
 
     value: FloatArray
     rate: FloatArray
@@ -132,7 +134,6 @@ def _tail_terms(left: FloatArray, right: FloatArray, one: _Tail, other: _Tail) -
 
 
 def _ramp(rate: FloatArray) -> FloatArray:
-    """Return the integral of s exp(-rate s) over s from 0 to 1."""
     small = rate < _SMALL
     safe = np.where(small, 1.0, rate)
     series = 1 / 2 - rate * (1 / 3 - rate * (1 / 8 - rate * (1 / 30 - rate / 144)))
@@ -140,7 +141,6 @@ def _ramp(rate: FloatArray) -> FloatArray:
 
 
 def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: bool) -> FloatArray:
-    """Return the integral beyond the outermost knots of both cdfs."""
     row = np.arange(len(end))
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))

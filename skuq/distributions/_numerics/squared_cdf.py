@@ -32,7 +32,7 @@ def squared_normal_cdf(z: FloatArray) -> FloatArray:
 def symmetric_integrals(
     integral: Callable[[FloatArray], FloatArray], y: FloatArray, loc: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return int F^2 below y and int (1 - F)^2 above y for loc + scale Z with a symmetric Z."""
+    """Return int F^2 below y and int (1 - F)^2 above y for loc + scale Z, where Z is symmetric."""
     distance, atom = y - loc, scale == 0
     z = distance / np.where(atom, 1.0, scale)
     # For a point mass and an infinite y, the product is 0 times infinity.

@@ -105,8 +105,8 @@ def compare_score_decompositions(
     rng = check_random_state(random_state)
     if method == "threshold" and (thresholds is None or isinstance(thresholds, int | np.integer)):
         raise ValueError(
-            "`thresholds` must be an array with method='threshold', because both models need the same "
-            f"thresholds, got {thresholds!r}."
+            f"`thresholds` must be an array with method='threshold', got {thresholds!r}. The comparison "
+            "needs the same thresholds for both models."
         )
     request = Request(score, method, levels, thresholds, labels)
     a, b = (make_problem(y_true, each, request, sample_weight) for each in (y_pred_a, y_pred_b))
@@ -134,6 +134,6 @@ def compare_score_decompositions(
 
 
 def _rows_of_table(problem: Problem, weight: FloatArray | None) -> FloatArray:
-    """Return score, miscalibration and discrimination for r sets of weights, shape (r, 3)."""
+    """Return score, miscalibration and discrimination for r vectors of weights, shape (r, 3)."""
     parts = problem.parts(problem.y[np.newaxis], weight)
     return np.stack([parts[..., i] @ problem.sections.share for i in range(3)], axis=1)

@@ -14,7 +14,7 @@ from skuq._validation import as_labels, check_integer, check_random_state
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
 
 LIMIT_LEVEL = 0.95
-"""Probability that the miscalibration of a calibrated forecast is at most `miscalibration_limit`."""
+"""The miscalibration of a calibrated forecast is at most `miscalibration_limit` with this probability."""
 
 COLUMNS = ["score", "miscalibration", "discrimination", "uncertainty"]
 
@@ -238,7 +238,6 @@ def _totals(table: pd.DataFrame, problem: Problem) -> dict[str, float]:
 def miscalibration_limit(
     problem: Problem, observed: float, n_redraws: int, rng: np.random.RandomState
 ) -> tuple[float, float]:
-    """Return the 95 % quantile of the miscalibration of a calibrated forecast, and the p-value."""
     if not n_redraws or problem.forecast is None:
         return math.nan, math.nan
     share = problem.sections.share
@@ -252,7 +251,6 @@ def miscalibration_limit(
 
 
 def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
-    """Return the group of each row as an integer code, and the label of each code."""
     if groups is None:
         return None, pd.Index([])
     labels, rows = as_labels(groups, "groups"), problem.rows

@@ -42,14 +42,14 @@ PROBABILITY_SCORES = ("brier", "log_loss")
 
 DEFAULT_THRESHOLDS = 100
 BLOCK = 2**17
-"""Numbers in one block of redrawn targets."""
+"""A block of redrawn targets contains at most this number of values."""
 GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.995)
-"""The default thresholds depend on the targets, and on the forecast quantiles at these levels."""
+"""The default thresholds depend on the targets and on the forecast quantiles at these levels."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Checked options: the score and the method of its decomposition."""
+    """Checked options, which are the score and the method of its decomposition."""
 
     score: str
     method: str
@@ -105,7 +105,6 @@ class Problem:
         return self.scaled(np.concatenate([score, parts], axis=-1))
 
     def scaled(self, scores: FloatArray) -> FloatArray:
-        """Return scores in the units of y; a score that overflows is infinite."""
         with np.errstate(over="ignore"):
             for _ in range(self.power):
                 scores = scores * self.factor
@@ -166,7 +165,6 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
 
 
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
-    """Return the levels and their shares in the score."""
     levels = DEFAULT_LEVELS if request.levels is None else request.levels
     if request.score == "crps":
         return crps_levels(levels=levels)
@@ -197,7 +195,6 @@ def _points(y_pred: Any, rows: Rows) -> FloatArray:
 
 
 def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
-    """Return one section per threshold."""
     thresholds = DEFAULT_THRESHOLDS if request.thresholds is None else request.thresholds
     if isinstance(thresholds, int | np.integer):
         grid, width = default_thresholds(rows, dist, check_integer(thresholds, "thresholds"))
@@ -211,7 +208,6 @@ def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
 
 
 def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return about m thresholds and the widths of their cells."""
     # The private method does not warn about infinite quantiles.
     pool = np.concatenate([rows.y, *(dist._ppf(np.asarray(level)) for level in GRID_LEVELS)])
     weight = np.tile(rows.repetitions, 1 + len(GRID_LEVELS))
@@ -252,7 +248,7 @@ def _of_events(rows: Rows, dist: Distribution, request: Request) -> Problem:
 
 
 def _of_classes(y_true: ArrayLike, y_pred: Any, request: Request, sample_weight: ArrayLike | None) -> Problem:
-    """Return one section per class, or a single section for two classes."""
+    """Return one section per class. For two classes, return a single section."""
     if request.thresholds is not None:
         raise ValueError("`thresholds` must be None if `y_pred` holds class probabilities, got thresholds.")
     proba = as_array(y_pred, "y_pred")

@@ -25,7 +25,7 @@ from skuq.metrics._internal import ClassSections, Sections, check_class, is_boun
 BANDS = ("consistency", "confidence", None)
 
 MOST_BAND_POINTS = 1000
-"""Largest number of forecasts at which a band is computed; other forecasts are interpolated."""
+"""The band is computed at this number of forecasts or fewer. At other forecasts, the band is interpolated."""
 
 
 def quantile_reliability_curve(
@@ -39,11 +39,12 @@ def quantile_reliability_curve(
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    r"""Return the reliability curve of a quantile, the quantile of the targets given the forecast.
+    r"""Return the reliability curve of a predicted quantile.
 
-    The curve shows at which values the forecast quantile is too low or too high. The quantile of the targets
-    given the forecast is estimated by isotonic regression, so no bins have to be chosen. The curve of a
-    calibrated forecast is near the diagonal. A band shows how far the curve may deviate by chance.
+    The curve gives the quantile of the targets for each value of the forecast. It shows at which values the
+    forecast quantile is too low or too high. The quantile of the targets given the forecast is estimated by
+    isotonic regression, so no bins have to be chosen. The curve of a calibrated forecast is near the
+    diagonal. A band shows how far the curve may deviate by chance.
 
     Parameters
     ----------
@@ -287,7 +288,6 @@ def _evenly_spaced(n: int) -> IntArray:
 def _consistent(
     problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return the curves of targets that are drawn from the forecasts, shape (n_redraws, m)."""
     blocks = problem.redrawn(n_redraws, rng)
     return np.concatenate([_at(sections.recalibrated(y), sections, forecast) for sections, y in blocks])
 
@@ -295,13 +295,11 @@ def _consistent(
 def _resampled(
     problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return the curves of resampled rows, shape (n_redraws, m)."""
     sections, y = problem.sections, problem.y[np.newaxis]
     blocks = bootstrap_weights(problem.rows, n_redraws, rng)
     return np.concatenate([_at(sections.recalibrated(y, weight), sections, forecast) for weight in blocks])
 
 
 def _at(fitted: FloatArray, sections: Sections, forecast: FloatArray) -> FloatArray:
-    """Return the fitted values of the rows, shape (r, n), at the given forecasts, shape (r, m)."""
     place = np.searchsorted(sections.ordered[0], forecast, side="right") - 1
     return np.asarray(fitted[:, np.maximum(place, 0)])

@@ -1,1 +1,1 @@
-"""The report: metrics of one or several models, with confidence intervals and explanations."""
+"""The report of one or several models, with metrics, confidence intervals and explanations."""

@@ -1,4 +1,4 @@
-"""Parts of the CRPS in a report: values and simulations of all parts at once, without resamples."""
+"""Parts of the CRPS in a report. All parts are computed at once, for the values and the simulations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from skuq.metrics._internal import DEFAULT_LEVELS, MetricSpec, crps_sections
 COLUMNS = ("miscalibration", "discrimination", "uncertainty")
 
 MOST_SIMULATED, FEWEST_SIMULATIONS = 400_000, 40
-"""Targets of all simulations of the parts, and the number of simulations below which there are none.
+"""Largest number of targets in all simulations of the parts, and smallest number of simulations.
 
-There are simulations up to 10 000 rows. With more rows, the miscalibration of a calibrated forecast is below
-1 % of the CRPS.
+There are simulations if there are at most 10 000 rows. With more rows, the miscalibration of a calibrated
+forecast is below 1 % of the CRPS.
 """
 
 
 class CRPSParts:
-    """Parts of the CRPS of one forecast, computed once for all metrics with the same levels."""
+    """Parts of the CRPS of one forecast. All metrics with the same levels use the same parts."""
 
     def __init__(self, rows: Rows, dist: Distribution) -> None:
         self.rows, self.dist = rows, dist
@@ -37,7 +37,10 @@ class CRPSParts:
         return max(float(self._values[key][COLUMNS.index(str(spec.crps_part))]), 0.0)
 
     def simulate(self, options: Mapping[str, Any], n: int, rng: np.random.RandomState) -> FloatArray:
-        """Return the parts for targets drawn from the forecasts, shape (r, 3), with r = 0 for many rows."""
+        """Return the parts for targets that are drawn from the forecasts, shape (r, 3).
+
+        With many rows, r is 0.
+        """
         possible = int(MOST_SIMULATED // max(self.rows.total, 1))
         if possible < FEWEST_SIMULATIONS:
             return np.empty((0, 3))

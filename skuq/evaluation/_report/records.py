@@ -1,4 +1,4 @@
-"""Rows of a report and the table of one or several models."""
+"""Rows of a report, and the table of one or several models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def record(
     confidence: float,
     error: str = "",
 ) -> dict[str, Any]:
-    """Return one row of the table; ``numbers`` has the value, its interval and the calibrated range."""
+    """Return one row of the table.
+
+    The array ``numbers`` holds the value, its interval and the range of calibrated models.
+    """
     optimum = spec.optimum
     if isinstance(optimum, str):
         optimum = options.get(optimum, spec.options[optimum])

@@ -53,7 +53,7 @@ from skuq.metrics._internal import (
 
 
 class ReportProgress:
-    """Progress of a report, which is written to stderr at most ten times."""
+    """Progress of a report. It is written to stderr at most ten times."""
 
     def __init__(self, what: str, total: int, verbose: int) -> None:
         self.what, self.total, self.verbose, self.done = what, total, verbose, 0
@@ -66,7 +66,7 @@ class ReportProgress:
 
 @dataclass
 class Entry:
-    """One metric of one model: value, resampled values and values for simulated targets."""
+    """One metric of one model, with its value, its resampled values and its values for simulated targets."""
 
     spec: MetricSpec
     evaluation: Evaluation
@@ -76,14 +76,12 @@ class Entry:
     null: list[float] = field(default_factory=list)
 
     def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
-        """Return the BCa interval, or NaN without resamples."""
         if not self.draws.size:
             return np.nan, np.nan
         acceleration = self.evaluation.acceleration(rng)
         return interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
 
     def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
-        """Return the mean and range of the metric for calibrated forecasts, from simulations or a formula."""
         options, simulated = self.evaluation.options, np.array(self.null)
         formula = self.spec.calibrated
         if not simulated.size or not np.isfinite(simulated).all():
@@ -252,7 +250,10 @@ def _models(y_pred: Any) -> dict[str, Any]:
 def _rows(
     y_true: ArrayLike, models: Mapping[str, Any], labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Rows:
-    """Return the checked rows; labels, sets or more than two columns mean a classification."""
+    """Return the checked rows.
+
+    Labels, sets or more than two columns mean that the task is a classification.
+    """
     arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_bounds(forecast)]
     tables = [each for each in arrays if each.ndim == 2]
     if labels is not None and not tables:
@@ -266,8 +267,8 @@ def _rows(
             return RowsOfClasses(y_true, labels, n_classes, sample_weight)
     if any(_are_two_classes(y_true, each) for each in tables):
         raise ValueError(
-            "`labels` must be given for two classes, because two columns without labels are bounds, got "
-            "None. Pass `labels=estimator.classes_`."
+            "`labels` must be given for two classes, got None. Without labels, two columns are bounds of "
+            "intervals. Pass `labels=estimator.classes_`."
         )
     return Rows(y_true, sample_weight)
 
@@ -282,7 +283,7 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    """Return the options by abbreviation; the keys may be any names of the metrics."""
+    """Return the options by abbreviation. The keys of the user may be any names of the metrics."""
     settings: dict[str, dict[str, Any]] = {}
     for name, given in check_mapping(options, "options").items():
         spec = require_spec(name)
@@ -322,8 +323,8 @@ def _chosen(
         if spec.of_classes != of_classes:
             kind = "classes" if of_classes else "distributions or intervals"
             raise ValueError(
-                f"`metrics` must be metrics of {kind}, because `y_pred` holds {kind}, got "
-                f"{spec.abbreviation!r}."
+                f"`metrics` must be metrics of {kind}, as `y_pred` holds {kind}. Got "
+                f"{spec.abbreviation!r}. Remove this metric."
             )
         if spec.needs_X:
             raise ValueError(
@@ -342,7 +343,7 @@ def _values(
     coverage: float,
     seeds: Mapping[str, int],
 ) -> list[Entry]:
-    """Return the metrics with their values, or with the reason why a metric is undefined."""
+    """Return the metrics with their values. An undefined metric has a reason in place of a value."""
     entries = []
     for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
         options = settings.get(spec.abbreviation, {})
@@ -368,7 +369,10 @@ def _values(
 
 
 def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
-    """Sort the rows and the forecast by standard deviation if a metric bins the standard deviations."""
+    """Sort the rows and the forecast by standard deviation.
+
+    They stay unsorted if no metric bins the standard deviations.
+    """
     if isinstance(rows, RowsOfClasses):
         return rows, rows.of(prediction)
     forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
@@ -443,21 +447,18 @@ def _simulate_parts(
 
 
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
-    """Return the record, without its optimum if the sets are formed from probabilities."""
     if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
         return replace(spec, optimum=spec.optimum_of_sets)
     return spec
 
 
 def takes(spec: MetricSpec, forecast: Any) -> bool:
-    """Return whether a metric accepts a forecast; some metrics do not accept bounds or sets."""
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
 
 
 def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:
-    """Return n sorted uniform numbers, computed in O(n) time as normalized sums of exponential numbers."""
     sums = np.cumsum(generator.standard_exponential(n + 1))
     return np.asarray(sums[:-1] / sums[-1])
 

@@ -13,10 +13,11 @@ import pandas as pd
 from skuq.evaluation._report.wording import RowFormat, percent
 
 WIDTH = 120
-"""Columns of the printed report."""
+"""Number of columns of the printed report."""
 
 TIE = 1e-9
-"""Values with a smaller relative difference are equally good, because rounding may cause it."""
+"""Two values are equally good if their relative difference is smaller than this, because the difference may
+be due to rounding."""
 
 STAR = "* best value of the row; test its significance with `paired_permutation_test`"
 
@@ -108,7 +109,6 @@ class UncertaintyReport(pd.DataFrame):
         return f'<div class="skuq-report">{"".join(parts)}</div>'
 
     def _is_whole(self) -> bool:
-        """Return whether the table is a complete report, not a selection of rows or columns."""
         numbers = {"value", "low", "high", "calibrated", "calibrated_low", "calibrated_high"}
         needed = {"title", *numbers, "direction", "optimum", "reading"}
         return "summary" in self.attrs and needed <= set(self.columns)
@@ -150,7 +150,6 @@ class UncertaintyReport(pd.DataFrame):
         return RowFormat.of(values, bounds, percent=rows["title"].iloc[0] in self.attrs["in_percent"])
 
     def _best(self, rows: pd.DataFrame) -> list[str]:
-        """Return the models with the best value in a row."""
         cells = []
         for title, direction, optimum in zip(rows["title"], rows["direction"], rows["optimum"], strict=True):
             written = percent(optimum) if title in self.attrs["in_percent"] else f"{optimum:g}"
@@ -203,7 +202,6 @@ def _spans(written: list[RowFormat], low: pd.Series[float], high: pd.Series[floa
 
 
 def _aligned(frame: pd.DataFrame) -> str:
-    """Return the cells as text, with numbers aligned to the right."""
     columns = [[str(name), *map(str, frame[name])] for name in frame.columns]
     widths = [max(map(len, cells)) for cells in columns]
     sides = [">" if _is_numeric(cells[1:]) else "<" for cells in columns]

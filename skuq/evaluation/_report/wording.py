@@ -17,15 +17,17 @@ from skuq.evaluation._resampling import Rows
 from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
 
 MOST_DECIMALS = 6
-"""Numbers that need more decimals are printed with an exponent, and so are numbers from a million on."""
+"""Numbers that need more decimals than this are printed with an exponent. Numbers of a million or more also
+have an exponent."""
 
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Common unit and number of decimals for all numbers in a row of the report."""
+    """Unit and number of decimals that all numbers in a row of the report share."""
 
     decimals: int | None
-    """A negative number rounds digits before the decimal point; None prints an exponent."""
+    """Number of decimals. A negative number means that digits before the decimal point are rounded. None
+    prints an exponent."""
     percent: bool
 
     @classmethod
@@ -45,7 +47,7 @@ class RowFormat:
         return cls(decimals if fits else None, percent)
 
     def __call__(self, value: float) -> str:
-        """Return a number as text; NaN is empty."""
+        """Return a number as text. NaN becomes an empty text."""
         plain = self._plain(value)
         return f"{plain} %" if self.percent and plain else plain
 
@@ -63,7 +65,6 @@ class RowFormat:
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals for the given number of digits, negative for large numbers."""
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
 
 
@@ -73,7 +74,7 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one model with its interval, the range of calibrated models and the optimum."""
+    """A metric of one model, with its interval, the range of calibrated models and the optimum."""
 
     spec: MetricSpec
     value: float
@@ -93,18 +94,15 @@ class Result:
 
     @property
     def is_calibration_error(self) -> bool:
-        """Return whether the metric of a calibrated forecast is 0 for unlimited data."""
         spec = self.spec
         return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
 
     @property
     def format(self) -> RowFormat:
-        """Return the format of the numbers in the sentence and in the table."""
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
 
     def with_unit(self, text: str) -> str:
-        """Return a number with the unit of the metric, unless the unit is y."""
         unit = unit_of(self.spec)
         return text if unit in {"", "y"} else f"{text} {unit}"
 
@@ -121,7 +119,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; shares near 0 or 100 % have more decimals."""
+    """Return a share in percent. Shares near 0 or 100 % have more decimals."""
     rest = 100 * (1 - share if 0.985 < share < 1 else abs(share))
     decimals = 0
     if 0 < rest < 1.5:
@@ -150,7 +148,6 @@ def describe(result: Result) -> str:
 
 
 def headline(rows: Rows, forecast: Any, coverage: float) -> str:
-    """Return one line about overconfidence, underconfidence and bias of the forecasts."""
     y, weight = rows.y, rows.weight
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
     inside, below = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None
@@ -161,7 +158,6 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
 
 
 def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
-    """Return the headline from the shares of n targets inside the interval and below the median."""
     if below is None:
         return f"the intervals contain {percent(inside)} of the targets"
     words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
@@ -172,7 +168,6 @@ def headline_words(inside: float, below: float | None, coverage: float, n: float
 
 
 def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> str:
-    """Return one line about the coverage of sets, compared with their predicted probability."""
     sets = sets_of(forecast, coverage)
     inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
     if forecast.dtype == np.bool_:
@@ -210,7 +205,6 @@ def _half_width(share: float, n: float, confidence: float) -> float:
 
 
 def _half_width_of(variance: float, n: float, confidence: float) -> float:
-    """Return the half width of the range of a binomial share, with continuity correction."""
     return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
 
 
@@ -238,7 +232,7 @@ def _compare_with_null(result: Result) -> str:
 
 
 def _compare_without_simulation(result: Result) -> str:
-    """Return the comparison with a formula, or with the optimum."""
+    """Return the comparison of the value with a formula, or with the optimum if there is no formula."""
     spec = result.spec
     if math.isfinite(result.calibrated) and result.calibrated > 0 and spec.direction == "lower":
         ratio = result.value / result.calibrated

@@ -1,4 +1,7 @@
-"""Metrics and predictions of dask collections, one partition at a time; needs the extra ``dask``."""
+"""Metrics and predictions of dask collections.
+
+They are computed one partition at a time and need the extra ``dask``.
+"""
 
 from skuq.integrations.dask._accumulate import accumulate
 from skuq.integrations.dask._predict import predict

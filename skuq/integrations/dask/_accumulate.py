@@ -1,4 +1,4 @@
-"""Metrics of a dask collection, from one accumulator per partition."""
+"""Metrics of a dask collection. There is one accumulator per partition."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # Each is one node of the graph, because each task would otherwise copy the model of a callable.
+    # The accumulator and the forecast are one node of the graph each, because each task would otherwise copy
+    # the model of a callable.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
@@ -108,13 +109,12 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
         raise TypeError(f"`accumulator` must be a MetricAccumulator, got {type(accumulator).__name__}.")
     if accumulator.n_rows:
         raise ValueError(
-            f"`accumulator` must not have rows, got {accumulator.n_rows} rows, which would count once per "
-            "partition. Pass a new accumulator, and add the rows to the result by `merge`."
+            f"`accumulator` must not have rows, got {accumulator.n_rows} rows. These rows would be counted "
+            "in each partition. Pass a new accumulator, and add the rows to the result by `merge`."
         )
 
 
 def _columns_of(y_pred: Any) -> list[Column]:
-    """Return the columns of the forecasts, or an empty list for a callable."""
     if callable(y_pred):
         return []
     if isinstance(y_pred, Mapping):
@@ -136,7 +136,6 @@ def _check_columns(data: Any, names: Sequence[Column]) -> None:
 def _updated(
     empty: MetricAccumulator, part: Any, y: Column, y_pred: Forecast, sample_weight: Column | None
 ) -> MetricAccumulator:
-    """Return the accumulator of a partition, which may have no rows."""
     if len(part) == 0:
         return empty
     weight = None if sample_weight is None else _column(part, sample_weight)
@@ -157,5 +156,5 @@ def _column(part: Any, name: Column) -> FloatArray:
 
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
-    """Return the sum of accumulators; they are not changed, because dask may use them again."""
+    """Return the sum of accumulators. They are not changed, because dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

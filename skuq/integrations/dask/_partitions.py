@@ -18,7 +18,7 @@ def check_dask(caller: str) -> None:
 
 
 def check_one_block_of_columns(n_blocks: int, name: str) -> None:
-    """Raise if the columns of an array are divided into several blocks."""
+    """Raise an error if the columns of an array are divided into several blocks."""
     if n_blocks != 1:
         raise ValueError(
             f"`{name}` must have all columns of a row in one block, got {n_blocks} blocks of columns. Call "

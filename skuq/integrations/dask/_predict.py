@@ -72,7 +72,6 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
 
 def _predicted(part: Any, estimator: Any, levels: FloatArray | None) -> FloatArray:
-    """Return the columns of a partition, which may have no rows."""
     if len(part) == 0:
         return np.empty((0, 2 if levels is None else levels.size))
     dist = predict_dist(estimator, part)

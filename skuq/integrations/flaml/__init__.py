@@ -1,4 +1,4 @@
-"""Metrics and learners for FLAML's ``AutoML``; requires FLAML."""
+"""Metrics and learners for ``AutoML`` of FLAML. The package FLAML is required."""
 
 from skuq.integrations.flaml._learner import learner
 from skuq.integrations.flaml._metric import metric

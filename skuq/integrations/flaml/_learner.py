@@ -25,21 +25,22 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""Names of FLAML's regressors, except CatBoost, for which FLAML needs a validation set."""
+"""Names of FLAML's regressors. CatBoost is missing, because FLAML needs a validation set for it."""
 
 
 class Learner:
-    """Replacement for a learner class of FLAML; an instance, because it stores ``base`` and ``wrap``."""
+    """Stand-in for a learner class of FLAML.
+
+    FLAML receives an instance of this class, because the instance stores ``base`` and ``wrap``.
+    """
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
         self.base, self.wrap = base, wrap
 
     def search_space(self, data_size: Any, task: Any, **params: Any) -> Any:
-        """Return FLAML's search space of the base, whose first values are fast to fit."""
         return _class_of(self.base).search_space(data_size=data_size, task=task, **params)
 
     def cost_relative2lgbm(self) -> Any:
-        """Return the cost of the base, because the wrapper multiplies all costs by the same factor."""
         return _class_of(self.base).cost_relative2lgbm()
 
     def size(self, config: dict[str, Any]) -> Any:
@@ -68,7 +69,10 @@ def _blank() -> Any:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError if the block takes longer; only in the main thread of a system with SIGALRM."""
+    """Raise TimeoutError if the block takes longer.
+
+    It works only in the main thread of a system with SIGALRM.
+    """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
         yield
@@ -88,7 +92,7 @@ def _raise_timeout(number: int, frame: Any) -> None:
 
 @cache
 def _wrapped_class() -> Any:
-    """Return the class of wrapped learners, which is created at the first use of FLAML."""
+    """Return the class of wrapped learners. It is created when FLAML is first used."""
     from flaml.automl.model import BaseEstimator
 
     class WrappedLearner(BaseEstimator):

@@ -13,11 +13,12 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
-"""Loss of a trial that violates a constraint, times (1 + violation); FLAML discards infinite losses."""
+"""Loss of a trial that violates a constraint, times (1 + violation). It is finite, because FLAML discards
+infinite losses."""
 
 
 class Metric:
-    """Metric of FLAML; a class, because FLAML pickles it."""
+    """Metric of FLAML. It is a class, because FLAML pickles it."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
@@ -36,7 +37,6 @@ class Metric:
         groups_val: Any = None,
         groups_train: Any = None,
     ) -> tuple[float, dict[str, float]]:
-        """Return the loss of a learner on validation rows, and the values of all metrics by name."""
         dist = predict_dist(estimator, X_val)
         metadata = {} if weight_val is None else {"sample_weight": weight_val}
         values = {
@@ -47,7 +47,6 @@ class Metric:
     def aggregate(
         self, losses: Sequence[float], logged: Sequence[dict[str, float]]
     ) -> tuple[float, dict[str, float]]:
-        """Return the loss over folds, whose mean values must satisfy the constraints, and the means."""
         means = {name: float(np.mean([values[name] for values in logged])) for name in logged[0]}
         return self._loss(means), means
 

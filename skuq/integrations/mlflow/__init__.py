@@ -1,4 +1,4 @@
-"""Uncertainty reports in MLflow runs; requires mlflow or mlflow-skinny."""
+"""Uncertainty reports in runs of MLflow. The package mlflow or mlflow-skinny is required."""
 
 from skuq.integrations.mlflow._log_report import log_report
 

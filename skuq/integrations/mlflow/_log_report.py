@@ -1,4 +1,4 @@
-"""Numbers and figures of a report, logged in the active MLflow run."""
+"""Numbers and figures of a report. They are logged in the active MLflow run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
 
 def _numbers(report: UncertaintyReport) -> dict[str, float]:
-    """Return the values and interval bounds by metric and, if models have names, by model."""
     numbers: dict[str, Any] = {}
     for key, row in report.iterrows():
         name = "/".join(reversed(key)) if isinstance(key, tuple) else str(key)

@@ -1,4 +1,4 @@
-"""Metrics for the reports of skore; this module does not import skore."""
+"""Metrics for the reports of skore. This module does not import skore."""
 
 from skuq.integrations.skore._metric import metric
 

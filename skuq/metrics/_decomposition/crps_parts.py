@@ -21,7 +21,6 @@ SOURCE = "Arnold et al. 2024"
 
 
 def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray, FloatArray]:
-    """Return the levels and their shares of the CRPS, twice the widths of their cells."""
     if isinstance(levels, int | np.integer):
         m = level_grid(levels).size
         return (np.arange(m) + 0.5) / m, np.full(m, 2 / m)
@@ -31,13 +30,12 @@ def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray
 
 
 def crps_sections(dist: Distribution, levels: int | ArrayLike, unit: float) -> QuantileSections:
-    """Return the quantiles at the levels in a unit of y, with shares of the CRPS."""
     grid, share = crps_levels(levels=levels)
     return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T) / unit, grid, share)
 
 
 class _PartOfWeights:
-    """Column of the decomposition of the CRPS as a function of the weights of the rows."""
+    """One part of the CRPS, as a function of the weights of the rows."""
 
     def __init__(self, column: int, y: FloatArray, dist: Distribution, levels: int | ArrayLike) -> None:
         self.column, self.unit = column, unit_of(y)
@@ -269,8 +267,8 @@ def crps_uncertainty(
 ) -> float:
     r"""Return the uncertainty of the CRPS, the score of the best constant forecast.
 
-    Neither direction is better. The uncertainty depends on the targets alone, so it is equal for all models,
-    and not a proper score. The uncertainty completes the decomposition: the CRPS is
+    Neither larger nor smaller values are better. The uncertainty depends on the targets alone, so it is equal
+    for all models, and not a proper score. The uncertainty completes the decomposition: the CRPS is
     `crps_miscalibration_error` - `crps_discrimination_score` + `crps_uncertainty`.
 
     Parameters

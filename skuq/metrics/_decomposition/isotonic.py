@@ -14,11 +14,11 @@ from scipy.optimize import isotonic_regression
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_WHOLE = 2.0**53
-"""Sum up to which whole numbers have exact floating-point sums."""
+"""Sums of whole numbers are exact up to this value."""
 
 
 def ends_of_ties(ordered: FloatArray) -> BoolArray:
-    """Return whether each of the sorted forecasts is the last of several equal forecasts, shape (s, n)."""
+    """Return a mask of sorted forecasts, shape (s, n). It is True for the last of several equal forecasts."""
     last = np.ones(ordered.shape, dtype=np.bool_)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=last[:, :-1])
     return last
@@ -80,13 +80,11 @@ def isotonic_quantile_ranks(
 
 
 def _as_integers(weight: FloatArray) -> FloatArray | IntArray:
-    """Return whole weights as integers, whose cumulative sums are ten times faster."""
     whole = weight.sum() < _LARGEST_WHOLE and np.array_equal(weight, np.round(weight))
     return weight.astype(np.int64) if whole else weight
 
 
 def _best_cuts(gain: FloatArray, at_start: FloatArray, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the end of the prefix of each segment with the largest gain; a prefix may be empty."""
     best = np.maximum.reduceat(gain, starts)
     reached = np.flatnonzero(gain == np.repeat(best, lengths))
     ends = reached[np.searchsorted(reached, starts + lengths) - 1] + 1

@@ -20,11 +20,11 @@ from skuq._weights import weighted
 from skuq.metrics._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
 
 BLOCK = 2**17
-"""Largest number of entries in an array of one block, so that a block fits into the cache."""
+"""An array of one block has at most this number of entries, so that a block fits into the cache."""
 
 
 class Sections(ABC):
-    """Forecasts of shape (k, n), and the name and the share of each section, shape (k,)."""
+    """Forecasts of shape (k, n). Each section has a name and a share, which are arrays of shape (k,)."""
 
     def __init__(self, forecast: FloatArray, index: pd.Index, share: FloatArray | None = None) -> None:
         self.forecast, self.index = forecast, index
@@ -54,7 +54,7 @@ class Sections(ABC):
         return ends_of_ties(self.ordered)
 
     def parts(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""
+        """Return miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions * len(self.index), 3))
         for pairs, rows in self._blocks(targets):
@@ -66,7 +66,7 @@ class Sections(ABC):
         return found.reshape(targets.repetitions, len(self.index), 3)
 
     def recalibrated(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the isotonic fit of a single section, sorted by forecast, shape (r, n)."""
+        """Return the isotonic fit of a single section, shape (r, n). The values are sorted by forecast."""
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions, self.n))
         for pairs, rows in self._blocks(targets):
@@ -74,7 +74,7 @@ class Sections(ABC):
         return found
 
     def _blocks(self, targets: Targets) -> Iterator[tuple[slice, OrderedRows]]:
-        """Yield blocks of rows; each pair of a repetition and a section is one row of the arrays."""
+        """Yield blocks of rows. A row of a block is a pair of a repetition and a section."""
         k, size = len(self.index), max(BLOCK // self.n, 1)
         for start in range(0, targets.repetitions * k, size):
             pair = np.arange(start, min(start + size, targets.repetitions * k))
@@ -97,7 +97,10 @@ class Sections(ABC):
 
 
 class Targets:
-    """Targets and weights of r repetitions, each of shape (r, n), or (1, n) if all repetitions share them."""
+    """Targets and weights of r repetitions, each of shape (r, n).
+
+    The shape is (1, n) if all repetitions have the same values.
+    """
 
     def __init__(self, y: Any, weight: FloatArray | None) -> None:
         self.y, self.weight = np.asarray(y), weight
@@ -119,7 +122,7 @@ class Targets:
 
 
 class OrderedRows:
-    """Values for b pairs of a repetition and a section, sorted by forecast, shape (b, n)."""
+    """Values for b pairs of a repetition and a section. The values are sorted by forecast, shape (b, n)."""
 
     def __init__(self, sections: Sections, targets: Targets, draw: IntArray, section: IntArray) -> None:
         self.targets, self.section, self.draw = targets, section, draw
@@ -129,7 +132,6 @@ class OrderedRows:
         self.weight = None if targets.weight is None else self.arrange(self.pick(targets.weight))
 
     def pick(self, values: Any) -> Any:
-        """Return the values of each pair in the order of its forecasts."""
         return values[np.zeros_like(self.draw) if len(values) == 1 else self.draw]
 
     def arrange(self, values: Any) -> Any:
@@ -137,7 +139,7 @@ class OrderedRows:
 
 
 class QuantileSections(Sections):
-    """Quantiles at k levels, with the pinball loss."""
+    """Quantiles at k levels. The score is the pinball loss."""
 
     def __init__(self, forecast: FloatArray, levels: FloatArray, share: FloatArray | None = None) -> None:
         super().__init__(forecast, pd.Index(levels, name="level"), share)
@@ -166,7 +168,7 @@ class QuantileSections(Sections):
 
 
 class MeanSections(Sections):
-    """Means, with the squared error."""
+    """Means. The score is the squared error."""
 
     def _with(self, forecast: FloatArray) -> Self:
         return type(self)(forecast, self.index, self.share)
@@ -182,7 +184,7 @@ class MeanSections(Sections):
 
 
 class ProbabilitySections(MeanSections):
-    """Probabilities of events, with the Brier score or the log loss."""
+    """Probabilities of events. The score is the Brier score or the log loss."""
 
     def __init__(
         self,
@@ -205,21 +207,20 @@ class ProbabilitySections(MeanSections):
 
 
 class ThresholdSections(ProbabilitySections):
-    """Probabilities of targets up to thresholds."""
+    """Probabilities that the target is at most each threshold."""
 
     def _outcome(self, y: Any, section: IntArray) -> FloatArray:
         return np.asarray(y <= self.events[section][:, np.newaxis], dtype=np.float64)
 
 
 class ClassSections(ProbabilitySections):
-    """Probabilities of classes; targets are codes of the classes."""
+    """Probabilities of classes. The targets are codes of the classes."""
 
     def _outcome(self, y: Any, section: IntArray) -> FloatArray:
         return np.asarray(y == self.events[section][:, np.newaxis], dtype=np.float64)
 
 
 def row_means(values: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return the weighted mean of each section, shape (b,)."""
     if weight is None:
         return np.asarray(values.mean(axis=1))
     return np.asarray(weighted(values, weight).sum(axis=1) / weight.sum(axis=1))

@@ -23,7 +23,7 @@ from skuq.metrics._proper import crps_rows
 from skuq.metrics._spec import metric
 
 BLOCK = 1 << 22
-"""Number of distances that are computed at once."""
+"""Distances are computed in blocks of this size."""
 
 
 def check_energy(*, estimator: str = "nrg", scale: Any = None, chain: Any = None) -> None:
@@ -146,14 +146,13 @@ def _pairs(members: FloatArray, weights: FloatArray | None) -> Any:
 
 
 def _half_spread(members: FloatArray, weights: FloatArray | None) -> float:
-    """Return half of the mean distance between two points of one row."""
     if weights is None:
         return float(pdist(members).sum()) / len(members) ** 2
     return 0.5 * float(weights @ cdist(members, members) @ weights)
 
 
 def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, estimator: str) -> FloatArray:
-    """Return the energy scores of rows with common members and weights per row."""
+    """Return the energy scores of rows with common members. Each row has its own weights."""
     between = cdist(members, members)
     out = np.empty(len(y))
     step = max(1, BLOCK // len(members))

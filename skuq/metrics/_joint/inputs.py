@@ -15,13 +15,13 @@ from skuq.metrics._inputs import rows_with_weight
 Chain = Callable[[FloatArray], Any]
 ESTIMATORS = ("nrg", "fair")
 STD = "std"
-"""Scale of the targets by their standard deviations in ``y_true``."""
+"""With this option, the scale of a target is its standard deviation in ``y_true``."""
 
 
 def check_joint_forecast(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, JointDistribution, FloatArray | None]:
-    """Return targets of shape (n, d), their forecast and the weights, without rows of weight 0."""
+    """Return targets of shape (n, d), their forecast, and the weights. Rows of weight 0 are removed."""
     if isinstance(y_pred, Distribution):
         raise TypeError(
             f"`y_pred` must be a JointDistribution of several targets, got the univariate "
@@ -98,7 +98,7 @@ def coincidence(weights: FloatArray | None, rows: int, k: int) -> FloatArray:
 
 
 def unbiased_factor(weights: FloatArray | None, rows: int, k: int) -> FloatArray:
-    """Return 1 / (1 - coincidence), the factor of a mean over pairs of different points."""
+    """Return 1 / (1 - coincidence). A mean over pairs of different points has this factor."""
     coincide = coincidence(weights, rows, k)
     if (coincide > 1 - 1e-9).any():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Scores of the marginals, of sums, and of means and covariances of joint distributions."""
+"""Scores of properties of joint distributions: marginals, sums, means and covariances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skuq.metrics._joint.inputs import (
 from skuq.metrics._spec import metric
 
 LEAST_EIGENVALUE = 1e-12
-"""Smallest eigenvalue of a correlation matrix that counts as positive definite."""
+"""A correlation matrix counts as positive definite if its smallest eigenvalue is at least this value."""
 
 
 @metric(
@@ -239,7 +239,7 @@ def dawid_sebastiani_rows(y: FloatArray, dist: JointDistribution, estimator: str
 
 
 def _variance_factor(dist: JointDistribution) -> FloatArray:
-    """Return the factor of the unbiased variance of random members; 1 for other distributions."""
+    """Return the factor of the unbiased variance of random members. For other distributions, it is 1."""
     if isinstance(dist, ConcatenatedJoint):
         factors = np.concatenate([_variance_factor(part) for part in dist.parts])
         return np.asarray(factors[dist.order])

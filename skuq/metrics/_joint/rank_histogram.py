@@ -27,7 +27,7 @@ PRE_RANKS: dict[str, Callable[[FloatArray, float], FloatArray]] = {
     "average_rank": _average_rank,
     "band_depth": _band_depth,
 }
-"""Functions that reduce the ranks of a vector to one number, which is then ranked itself."""
+"""Functions that reduce the ranks of a vector to one number. This number is then ranked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def joint_rank_histogram(
 
 
 def rank_ranges(y: FloatArray, dist: JointDistribution, kind: str) -> tuple[FloatArray, FloatArray]:
-    """Return the range of the levels of each observed vector, lower below upper, both of shape (n,)."""
+    """Return the range of the levels of each observed vector. Both ends have the shape (n,)."""
     lower, upper = np.empty(len(y)), np.empty(len(y))
     for rows, points, weights in dist._blocks():
         pooled = np.concatenate([y[rows, np.newaxis], points], axis=1)
@@ -166,7 +166,6 @@ def rank_ranges(y: FloatArray, dist: JointDistribution, kind: str) -> tuple[Floa
 
 
 def _weighted_ranks(values: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the middle of the cumulative weight of each value, per row and column."""
     order = values.argsort(axis=1, kind="stable")
     ordered = np.take_along_axis(share[..., np.newaxis], order, axis=1)
     middle = np.cumsum(ordered, axis=1) - ordered / 2

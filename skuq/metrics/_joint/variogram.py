@@ -22,7 +22,7 @@ from skuq.metrics._joint.inputs import (
 from skuq.metrics._spec import metric
 
 CACHED = 1 << 15
-"""Number of points per block of the computations, limited by the size of the cache."""
+"""Number of points per block, so that a block fits into the cache."""
 
 
 def check_variogram(

@@ -1,1 +1,1 @@
-"""The uncertainty characteristics curve: coordinates, curve, area and comparison of models."""
+"""Coordinates, curve and area of the uncertainty characteristics curve, and the comparison of models."""

@@ -1,4 +1,7 @@
-"""Areas under the uncertainty characteristics curve: exact, and by the rules of the paper and of UQ360."""
+"""Areas under the uncertainty characteristics curve.
+
+They are exact, or follow the rules of the paper or of UQ360.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def check_range(values: object, name: str) -> Range | None:
 def area(
     x: FloatArray, y: FloatArray, *, step: bool, rule: str, x_range: Range | None, y_range: Range | None
 ) -> float:
-    """Return the area under the part of the curve in the ranges."""
+    """Return the area under the part of the curve that lies in the ranges."""
     if rule == "uq360":
         if x_range is None and y_range is None and x.size < 2:
             return 0.0  # UQ360 returns 0 too.
@@ -59,7 +62,7 @@ def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float
 
 
 def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the curve that the rule integrates; a jump has two corners of equal x."""
+    """Return the corners of the curve that the rule integrates. A jump has two corners with the same x."""
     if rule == "trapezoid" or (rule == "exact" and not step):
         return x, y
     if rule == "exact":
@@ -68,7 +71,10 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
 
 
 def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
-    """Return the first x at which y is at most the level, or, if `closed`, the last x with y at the level."""
+    """Return the first x at which y is at most the level.
+
+    If ``closed``, return the last x at which y equals the level.
+    """
     position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:
         return float(x[0])
@@ -79,7 +85,7 @@ def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> fl
 
 
 def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
-    """Return the area from the first corner to x = limit; y is constant beyond the last corner."""
+    """Return the area from the first corner to x = limit. Beyond the last corner, y is constant."""
     if limit <= x[0]:
         return 0.0
     position = int(np.searchsorted(x, limit, side="right"))
@@ -92,7 +98,7 @@ def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
 
 
 def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_range: Range | None) -> float:
-    """Return the area of UQ360, between the points nearest to the limits."""
+    """Return the area between the points that are nearest to the limits, as UQ360 computes it."""
     begin, end = 0, x.size - 1
     if x_range is not None:
         begin, end = (_nearest(x, limit, total=float(x[-1])) for limit in x_range)

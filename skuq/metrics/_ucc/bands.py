@@ -24,7 +24,10 @@ ZERO_BANDS = ("keep", "min")
 
 
 class Bands(NamedTuple):
-    """Errors and bands of the rows with positive weight; both bands are one array if they are symmetric."""
+    """Errors and bands of the rows with positive weight.
+
+    If the bands are symmetric, both are the same array.
+    """
 
     error: FloatArray
     lower: FloatArray
@@ -34,7 +37,6 @@ class Bands(NamedTuple):
 
     @property
     def target_std(self) -> float:
-        """Standard deviation of the targets, with divisor n."""
         return standard_deviation(self.y, self.weight)
 
 
@@ -84,7 +86,6 @@ def read_bounds(
 
 
 def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:
-    """Return the bands unchanged, or with zeros replaced by the smallest positive band of their side."""
     check_option(zero_band, "zero_band", ZERO_BANDS)
     if zero_band == "keep":
         return bands

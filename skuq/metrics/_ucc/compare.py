@@ -1,4 +1,4 @@
-"""Comparison of uncertainty characteristics curves: the best model at each miss rate."""
+"""Comparison of uncertainty characteristics curves, with the best model at each miss rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from skuq._validation import check_option
 from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 
 TIE = 1e-9
-"""Widths with a smaller relative difference count as equal, because rounding may cause it."""
+"""Two widths count as equal if their relative difference is smaller than this, because the difference may be
+due to rounding."""
 
 NO_MODEL = -1
 
@@ -124,7 +125,6 @@ def compare_characteristics_curves(
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
-    """Return the miss rates at which a curve has a step, and the ends 1 and 0, in decreasing order."""
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
 
@@ -134,14 +134,12 @@ def _lengths(levels: FloatArray) -> FloatArray:
 
 
 def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:
-    """Return the smallest width between neighboring miss rates, or inf if the curve does not reach them."""
     middle = (levels[1:] + levels[:-1]) / 2
     position = np.searchsorted(-curve.miss_rate, -middle)
     return np.append(getattr(curve, x_axis), np.inf)[position]
 
 
 def _narrowest(width: FloatArray) -> IntArray:
-    """Return the first model with the smallest width on each interval, or `NO_MODEL` if all are infinite."""
     least = width.min(axis=0)
     first = np.argmax(width <= least * (1 + TIE), axis=0)
     return np.where(least < np.inf, first, NO_MODEL)

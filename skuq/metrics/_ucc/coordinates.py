@@ -1,4 +1,4 @@
-"""The four coordinates of the uncertainty characteristics curve as metrics of intervals."""
+"""The four coordinates of the uncertainty characteristics curve, which are metrics of intervals."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def interval_miss_rate(
 ) -> float:
     r"""Return the miss rate, the share of targets outside their interval.
 
-    Neither direction is better: compare the miss rate with one minus the nominal coverage. The miss rate is
-    one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics curve. The metric
-    is not proper: infinite intervals never miss (see the example). Do not select models by this metric.
+    Neither larger nor smaller values are better: compare the miss rate with one minus the nominal coverage.
+    The miss rate is one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics
+    curve. The metric is not proper: infinite intervals never miss (see the example). Do not select models by
+    this metric.
 
     Parameters
     ----------
@@ -181,13 +182,15 @@ def check_excess(*, coverage: Any = DEFAULT_COVERAGE, side: str = "nearest") -> 
 def excess_rows(
     y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
 ) -> FloatArray:
-    """Return the distance of each covered target to a bound, and 0 for missed targets."""
     check_excess(coverage=coverage, side=side)
     lower, upper = interval_bounds(y, forecast, coverage).T
     distance = np.minimum(y - lower, upper - y)
     if side == "active":
         if not isinstance(forecast, Distribution):
-            raise ValueError("`side` must be 'nearest' for bounds, because they have no mean, got 'active'.")
+            raise ValueError(
+                "`side` must be 'nearest' for bounds, got 'active'. The side 'active' needs the mean, which "
+                "bounds do not have."
+            )
         to_active = np.where(y >= finite_mean(forecast), upper - y, y - lower)
         distance = np.where(distance < 0, distance, to_active)
     return np.asarray(np.maximum(distance, 0.0))

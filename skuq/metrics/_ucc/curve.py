@@ -188,8 +188,8 @@ class UncertaintyCharacteristicsCurve:
         position = count_above(self.miss_rate, limit)
         if position == len(self):
             raise ValueError(
-                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because bands of width "
-                "0 have width 0 at any factor. Use vary='bias' or zero_band='min'."
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}. Bands of width 0 keep "
+                "the width 0 at any factor. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 
@@ -402,7 +402,6 @@ def uncertainty_characteristics_curve(
 
 
 def _check_axes(x_axis: str, y_axis: str) -> None:
-    """Raise an error for an unknown axis."""
     check_option(x_axis, "x_axis", WIDTH_AXES)
     check_option(y_axis, "y_axis", MISS_AXES)
 
@@ -424,7 +423,6 @@ def check_part(
 
 
 def check_unit(normalize: object) -> float | None:
-    """Return the unit of an area as a number, or None for the standard deviation of the targets."""
     if normalize is None:
         return 1.0
     if isinstance(normalize, str):

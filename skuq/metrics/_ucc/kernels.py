@@ -1,4 +1,4 @@
-"""Kernels of the uncertainty characteristics curve: all four coordinates from sorted critical values.
+"""Computation of all four coordinates of the uncertainty characteristics curve from sorted critical values.
 
 Every coordinate except the miss rate is a sum of hinge functions a (t - t_i)_+ of the parameter t. If the t_i
 are sorted, two running sums give all points of the curve in O(n log n) time.
@@ -16,11 +16,14 @@ from skuq._typing import FloatArray, IntArray
 SIDES = ("nearest", "active")
 
 BLOCK = 2**13
-"""Number of rows per block, for which BLAS computes a dot product in one thread."""
+"""Number of rows per block. For blocks of this size, BLAS computes a dot product in one thread."""
 
 
 class Path(NamedTuple):
-    """Corners of the curve, between which the miss rate is constant and other coordinates are linear."""
+    """Corners of the curve.
+
+    Between two corners, the miss rate is constant and the other coordinates are linear.
+    """
 
     parameter: FloatArray
     bandwidth: FloatArray
@@ -28,11 +31,11 @@ class Path(NamedTuple):
     excess: FloatArray
     deficit: FloatArray
     end_slopes: tuple[float, float]
-    """Slopes of bandwidth and excess beyond the last corner."""
+    """Slopes of the bandwidth and of the excess beyond the last corner."""
 
 
 def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
-    """Return the scale at which the active band reaches the target (eq. 8), with 0 / 0 = 0."""
+    """Return the scale at which the active band reaches the target (equation 8). The quotient 0 / 0 is 0."""
     band = _active(error, lower_band, upper_band)
     with np.errstate(over="ignore"):  # A scale that overflows becomes infinite, as for a band of 0.
         if band.min() > 0:
@@ -75,7 +78,7 @@ def _trace(
     band: float,
     errors: tuple[float, float],
 ) -> Path:
-    """Return the curve at 0 and at the sorted scales, including ties, from running sums."""
+    """Return the curve at 0 and at the sorted scales, including ties. It is computed from running sums."""
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
     # At k = 0, every row is missed, and the distance is its error.
@@ -110,7 +113,7 @@ def _trace(
 
 
 def _without_ties(path: Path) -> Path:
-    """Return one corner per distinct scale, the last of several equal scales (lemma 1)."""
+    """Return one corner per distinct scale. Of several equal scales, the last is kept (lemma 1)."""
     t = path.parameter
     last = last_of_ties(t, t[1:])
     if last.all():
@@ -122,7 +125,7 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve of all bands plus b, in which negative sums are replaced by 0."""
+    """Return the curve of all bands plus b. Negative sums are replaced by 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
@@ -171,7 +174,7 @@ def _turns(
 
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
-    """Return the weighted sum of the hinge functions (t - place)_+, or their mean without slopes."""
+    """Return the weighted sum of the hinge functions (t - place)_+. Without slopes, return the mean."""
     if slopes is None:
         ordered = np.sort(places)
         index = np.searchsorted(ordered, t, side="right")

@@ -35,7 +35,7 @@ CLOSED_FORM: dict[str, Any] = {
     "vary": "scale",
     "zero_band": "keep",
 }
-"""Options for which the area is a product of two means (proposition 1), so that no sort is needed."""
+"""With these options, the area is a product of two means (proposition 1), so that no sort is needed."""
 
 
 def check_auucc(
@@ -59,7 +59,10 @@ def check_gain(*, denominator: str = "constant", **options: Any) -> None:
 
 
 def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return the band and critical scale of each row, or None if the area is not a product of their means."""
+    """Return the band and the critical scale of each row.
+
+    Return None if the area is not a product of the two means.
+    """
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -67,7 +70,6 @@ def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[Float
 
 
 def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return the band, critical scale and absolute error of each row, or None as in `auucc_rows`."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -75,7 +77,7 @@ def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatA
 
 
 def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return the exact area from the means of band and critical scale (proposition 1)."""
+    """Return the exact area from the mean band and the mean critical scale (proposition 1)."""
     band, k = means[..., 0], means[..., 1]
     out_of_reach = k == np.inf  # This also applies to bands of 0, because 0 times infinity is NaN.
     return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
@@ -93,7 +95,6 @@ def area_of_curve(
     zero_band: str = "keep",
     **part: Any,
 ) -> float:
-    """Return the area under the chosen part of a curve."""
     return curve.area(**part)
 
 
@@ -361,7 +362,7 @@ def auucc_gain_score(
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:
-    """Return (A_const - A) / A_const or (A_const - A) / A; 0 if both areas are 0."""
+    """Return (A_const - A) / A_const or (A_const - A) / A, or 0 if both areas are 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gain = (constant - model) / constant if denominator == "constant" else constant / model - 1.0
     return np.where(constant == 0, 0.0, gain)

@@ -1,1 +1,4 @@
-"""Search for the best distribution: space, time budget, evaluation, search methods and final choice."""
+"""Search for the best distribution.
+
+The subpackage contains the space, the time budget, the evaluation, the search methods and the final choice.
+"""

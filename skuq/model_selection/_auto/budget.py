@@ -1,4 +1,4 @@
-"""Wall-clock time of a search: remaining time, time by use, and expected time of a fit."""
+"""Wall-clock time of a search, with the time that remains, the time of each use, and the time of a fit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 USES = ("imports", "probes", "trials", "choice", "refits")
-"""Uses of time that are measured; all other time is reported as "other"."""
+"""The time of these uses is measured. All other time is reported as "other"."""
 GROWTH = (0.3, 0.85, 1.1)
-"""The time of a fit grows with a power of the number of rows: smallest, likely and largest exponent."""
+"""The time of a fit grows with a power of the number of rows. These are the smallest, the likely and the
+largest exponent."""
 UNCERTAINTY = 2.0
-"""Factor by which the time of a fit may differ from the stated time."""
+"""The time of a fit may differ from the stated time by this factor."""
 MAX_POWER = 3.0
 
 
@@ -29,7 +30,7 @@ class Cost(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Smallest, likely and largest number of seconds."""
+    """Smallest, likely and largest number of seconds of a fit."""
 
     low: float
     likely: float
@@ -48,12 +49,15 @@ NOTHING_KNOWN = Forecast(0.0, 0.0, math.inf)
 
 
 def clock() -> float:
-    """Return the time in seconds; all processes have the same clock, so they can share deadlines."""
+    """Return the time in seconds. All processes have the same clock, so they can share deadlines."""
     return time.time()
 
 
 class Budget:
-    """Time budget of a search that starts at construction; None is no limit."""
+    """Time budget of a search.
+
+    The time runs from the construction of this object. ``seconds=None`` means no limit.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self.begin = clock()
@@ -66,7 +70,7 @@ class Budget:
 
     @contextmanager
     def account(self, use: str) -> Iterator[None]:
-        """Add the time of the block to the time of a use; blocks must not be nested."""
+        """Add the time of the block to the time of a use. Blocks must not be nested."""
         start = clock()
         try:
             yield
@@ -82,11 +86,10 @@ class Budget:
         of_kind[rows] = max(of_kind.get(rows, 0.0), seconds)
 
     def largest(self, kind: Hashable) -> int:
-        """Return the largest number of rows of the observed fits of this kind, or 0."""
         return max(self._slowest.get(kind, {0: 0.0}))
 
     def forecast(self, kind: Hashable, rows: int, cost: Cost | None = None) -> Forecast:
-        """Return the time of a fit, interpolated or extrapolated from the slowest fits of its kind."""
+        """Return the time of a fit. It is interpolated or extrapolated from the slowest fits of its kind."""
         slowest = self._slowest.get(kind)
         if not slowest:
             if cost is None:

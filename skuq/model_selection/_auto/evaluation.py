@@ -1,7 +1,8 @@
-"""Fits of candidates, one fold after another, each on one thread and within the time budget."""
+"""Fits of candidates, one fold after another. Each fit runs on one thread and within the time budget."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,23 +17,29 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, effective_n_jobs, one_thread, run_parallel
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
+from skuq.exceptions import SupportWarning
 from skuq.model_selection._auto.budget import Budget, Cost, Forecast, clock
 from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor
 
 PROBE_ROWS = 100
-"""Number of rows of the first probe, which is a fit that measures the time of a kind of candidate."""
+"""Number of rows of the first probe. A probe is a fit that measures the time of a kind of candidate."""
 PROBE_FACTOR = 4
-"""Ratio of the numbers of rows of two successive probes."""
+"""Each probe has this number of times more rows than the probe before it."""
 PARALLEL_SECONDS = 20.0
-"""Smallest time budget for parallel fits, because the start of processes takes several seconds."""
+"""Fits run in parallel if the time budget is at least this long, because the start of processes takes several
+seconds."""
 PROBE_SHARE = 0.1
-"""Largest share of the available time for one probe; a third of this share if a time is stated."""
+"""A probe may take at most this share of the available time. If a time is stated, the limit is a third of
+this share."""
 
 
 class Outcome(NamedTuple):
-    """Time of a fit, and its result: forecasts of the test rows, a model fitted to all rows, or an error."""
+    """Time of a fit, and its result.
+
+    The result is a forecast of the test rows, a model fitted to all rows, or an error.
+    """
 
     seconds: float
     dist: Distribution | None = None
@@ -41,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """One fit of a trial: training rows, test rows, and the latest time at which it may start."""
+    """One fit of a trial, with its training rows, test rows, and the latest time at which it may start."""
 
     trial: Trial
     estimator: UncertaintyRegressor
@@ -51,7 +58,7 @@ class _Task(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Data and folds, which evaluate candidates within a budget."""
+    """Data and folds. Candidates are evaluated on them within a budget."""
 
     space: Space
     data: TrainingData
@@ -72,13 +79,13 @@ class Evaluator:
         return int(effective_n_jobs(self._n_jobs()))
 
     def _n_jobs(self, tasks: int | None = None) -> int | None:
-        """Return the number of jobs for the tasks; 1 if the start of processes would take too long."""
+        """Return the number of jobs for the tasks. It is 1 if the start of processes would take too long."""
         seconds = self.budget.seconds
         alone = tasks == 1 and self.n_jobs is not None
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each trial if ``reserve`` seconds then remain; None skips this check."""
+        """Fit the next fold of each trial if ``reserve`` seconds then remain. None skips this check."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -113,7 +120,10 @@ class Evaluator:
         return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
 
     def foresee(self, candidate: Candidate, available: float) -> float:
-        """Return the expected seconds of all fits of a candidate; if unknown, measure them on few rows."""
+        """Return the expected seconds of all fits of a candidate.
+
+        If they are unknown, measure them on few rows.
+        """
         while True:
             needed = self._needed(candidate)
             largest = self.budget.largest(candidate.kind)
@@ -131,7 +141,6 @@ class Evaluator:
         return self._encoded(base)[0]
 
     def _encoded(self, base: str) -> tuple[TableEncoder | None, Any]:
-        """Return the encoder of a base model, which is fitted to all rows, and the encoded features."""
         encoding = self.space.bases[base].encoding
         if encoding not in self.encoded:
             encoder = encoder_for(self.data.X, encoding)
@@ -152,7 +161,6 @@ class Evaluator:
         return estimator.import_seconds() if isinstance(estimator, Deferred) else 0.0
 
     def _is_out_of_bag(self, candidate: Candidate) -> bool:
-        """Return whether one fit to all rows also gives out-of-bag forecasts."""
         estimator = self.space.bases[candidate.base].estimator
         if isinstance(estimator, Deferred):
             return self.random_folds and estimator.out_of_bag
@@ -227,13 +235,14 @@ def _fit(
     latest: float,
     random_folds: bool,
 ) -> Outcome | None:
-    """Fit and forecast; return None if the fit may no longer start."""
+    """Fit and forecast. Return None if the fit may no longer start."""
     start = clock()
     if start > latest:
         return None
     try:
         # All candidates get the same weights, regardless of their metadata requests.
-        with one_thread(), config_context(enable_metadata_routing=False):
+        with one_thread(), config_context(enable_metadata_routing=False), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
             dist, fitted = _fit_and_forecast(estimator, X, y, metadata, split, random_folds)
     except Exception as error:  # the search continues with other candidates
         return Outcome(clock() - start, error=error)

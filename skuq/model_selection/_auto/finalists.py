@@ -1,4 +1,4 @@
-"""Final choice among the best candidates and their pool, each with and without a recalibrator."""
+"""Final choice among the best candidates and their pool. Each is tried with and without a recalibrator."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""Function that a pool averages; quantiles are fast and give the mean width of the members."""
+"""Function that a pool averages. Averages of quantiles are fast to compute, and their width is the mean width
+of the members."""
 CRPS_TOLERANCE = 1.005
-"""Recalibrations of the same forecasts are equally good if their CRPS is within this factor."""
+"""Two recalibrations of the same forecasts are equally good if the ratio of their CRPS is at most this
+factor."""
 LEAST_WEIGHT = 0.02
-"""Smallest weight of a member of a pool; candidates with a smaller weight are excluded."""
+"""Candidates with a smaller weight than this are not members of a pool."""
 WEIGHT_ROWS = 10_000
-"""Largest number of rows from which the weights of a pool are computed."""
+"""The weights of a pool are computed from at most this number of rows."""
 _RECALIBRATION = "recalibration"
 
 Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
@@ -39,7 +41,7 @@ Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distr
 
 @dataclass(frozen=True, eq=False)
 class TestedRows:
-    """Tested rows in the order of the folds; a single fold is divided into halves."""
+    """Tested rows in the order of the folds. A single fold is divided into halves."""
 
     rows: IntArray
     masks: list[BoolArray]  # rows of each fold
@@ -86,7 +88,6 @@ class Finalist:
         return _as_estimator(steps[0])
 
     def _steps(self, trial: Trial, evaluator: Evaluator) -> list[tuple[str, Any]]:
-        """Return the encoder of a trial, if it has one, and its fitted model."""
         encoder = evaluator.encoder(trial.candidate.base)
         model = ("model", trial.fitted)
         return [model] if encoder is None else [("encoder", encoder), model]
@@ -97,7 +98,10 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return each trial and, if requested, their pool, with each recalibrator for which there is time."""
+    """Return all combinations of a forecast and a recalibrator for which there is time.
+
+    A forecast is a trial or their pool.
+    """
     folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
     if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
@@ -164,7 +168,6 @@ def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRow
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    """Return the finalist with the smallest violation, then the smallest CRPS, then the best coverage."""
     best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
     close = [
         one

@@ -1,4 +1,4 @@
-"""Successive halving: the best third of the candidates is fitted to the next fold."""
+"""Successive halving, in which the best third of the candidates is fitted to the next fold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
 BRACKET = 9
-"""Number of candidates at the start of a group."""
+"""Number of candidates at the start of a bracket, which is a group of candidates."""
 REDUCTION_FACTOR = 3
-"""Factor by which each fold reduces the number of candidates."""
+"""Each fold divides the number of candidates by this factor."""
 
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, then random candidates, in groups (brackets)."""
+    """Evaluate base models with their own parameters, and then random candidates, in groups (brackets)."""
     waiting = list(search.evaluator.space.first())
     while not search.is_over():
         if search.best:
@@ -32,7 +32,7 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
 def _bracket(
     search: Search, waiting: list[Candidate], rng: np.random.RandomState
 ) -> tuple[list[Trial], list[Candidate]]:
-    """Start the trials of a bracket; return these trials, and the base models that still wait."""
+    """Start the trials of a bracket. Return these trials, and the base models that still wait."""
     size = BRACKET
     if search.n_trials is not None:
         size = min(size, search.n_trials - len(search.trials))

@@ -1,4 +1,4 @@
-"""Records of interrupted trials, which fail and are repeated."""
+"""Records of interrupted trials. Such a trial fails and is repeated."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from types import FrameType
 from typing import Any
 
 HEARTBEAT_SECONDS = 30.0
-"""Seconds between two heartbeats; a heartbeat is the time that a running search stores."""
+"""Seconds between two heartbeats. A heartbeat is a time that a running search stores."""
 GRACE_SECONDS = 300.0
-"""If the last heartbeat is older than this number of seconds, the process counts as killed."""
+"""The process counts as killed if its last heartbeat is older than this number of seconds."""
 MAX_INTERRUPTIONS = 3
-"""After this number of interruptions, a candidate is not repeated, because it may crash the process."""
+"""After this number of interruptions, a candidate is not repeated, because the candidate may crash the
+process."""
 _OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
 """Names of the user attributes of a stored trial."""
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception."""
+    """Exception that is raised at SIGTERM."""
 
 
 def _machine() -> str:
-    """Return the name of the computer and, on Linux, identifiers of its boot and its process namespace."""
     parts = [platform.node()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -53,7 +53,7 @@ def _exists(pid: int) -> bool:
 
 
 class Owner:
-    """Identity of a search in a storage."""
+    """Identity of a running search, which is stored with its trials."""
 
     def __init__(self) -> None:
         self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
@@ -65,7 +65,7 @@ class Owner:
         return bool(frozen.user_attrs.get(_OWNER) == self._record)
 
     def has_lost(self, frozen: Any) -> bool:
-        """Return whether the process of a trial has ended; for other computers, use the last heartbeat."""
+        """Return whether the process of a trial has ended. On other computers, the last heartbeat decides."""
         owner = frozen.user_attrs.get(_OWNER, {})
         if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
             return True
@@ -95,7 +95,7 @@ class Owner:
 
 
 def ended_by(handle: Any, reason: str) -> None:
-    """Record why a trial failed if it was not interrupted."""
+    """Record the reason for the end of a trial. An interrupted trial has no recorded reason."""
     handle.set_user_attr(_ENDED, reason)
 
 
@@ -126,7 +126,10 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
 
 
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parameters of interrupted trials: to repeat, and interrupted too often."""
+    """Return the parameters of interrupted trials.
+
+    The first list is repeated, and the second was interrupted too often.
+    """
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):

@@ -1,4 +1,4 @@
-"""Table of all trials, the best first."""
+"""Table of all trials. The best trial is first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def leaderboard(
     violation: Callable[[Summary], float],
     chosen: Finalist,
 ) -> pd.DataFrame:
-    """Return the table of trials and finalists: the winner, then others by state, violation and CRPS."""
+    """Return the table of trials and finalists.
+
+    The winner is first, and the others are sorted by state, violation and CRPS.
+    """
     finalists = list(finalists)
     shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}
     entries = [

@@ -1,4 +1,4 @@
-"""Search by Optuna's tree-structured Parzen estimator, with folds as pruning steps."""
+"""Search by Optuna's tree-structured Parzen estimator. Trials can be pruned after each fold."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _STORAGES = (
     "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
 KEPT_PERCENTAGE = 100 / 3
-"""A trial continues with the next fold if it is in this percentage of the best complete trials."""
+"""A trial continues with the next fold if it is in this best percentage of the complete trials."""
 
 
 def open_study(
     optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
 ) -> tuple[Any, int]:
-    """Return a stored or new study, and its seed; raise if a stored study has different content."""
+    """Return a stored or new study, and its seed. Raise an error if a stored study has different content."""
     n_first = len(list(space.first()))
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
@@ -68,19 +68,19 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
     if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
     if not isinstance(storage, str):
-        raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
+        raise TypeError(f"`storage` must be {_STORAGES}. Got {storage!r}.")
     try:
         return optuna.storages.RDBStorage(storage)
     except Exception as error:  # databases and drivers raise different exceptions
         shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # hides the password
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
-            f"`storage` must be {_STORAGES}, got {shown!r}, which cannot be opened: {reason}"
+            f"`storage` must be {_STORAGES}. Got {shown!r}, which cannot be opened: {reason}"
         ) from error
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
-    """Return a hash of data, folds, space and constraints; scores can be compared if hashes are equal."""
+    """Return a hash of data, folds, space and constraints. Scores with equal hashes can be compared."""
     bases = [
         (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
         for name, base in space.bases.items()
@@ -92,7 +92,7 @@ def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequen
 
 @contextmanager
 def quiet(optuna: Any) -> Iterator[None]:
-    """Suppress messages of Optuna about trials and experimental features."""
+    """Suppress the messages of Optuna about trials and experimental features."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -104,7 +104,6 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -> list[Trial]:
-    """Return the stored trials that other searches have run, without forecasts."""
     numbers = {trial.handle.number for trial in own if trial.handle is not None}
     states = {optuna.trial.TrialState.COMPLETE: "complete", optuna.trial.TrialState.PRUNED: "pruned"}
     found = []
@@ -118,7 +117,7 @@ def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -
 
 
 def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, then the suggestions of Optuna."""
+    """Evaluate base models with their own parameters, and then the suggestions of Optuna."""
     parzen = _ParzenSearch(search, optuna, study, rng)
     with (
         fails_on_interruption(optuna, study, parzen.owner),
@@ -163,7 +162,7 @@ class _ParzenSearch:
             self.running = [trial for trial in self.running if trial.state == "running"]
 
     def _read_stored(self) -> None:
-        """Read the stored trials, and the best candidate of each base model."""
+        """Read the stored trials and the best candidate of each base model."""
         stored = stored_trials(self.optuna, self.study, self.space, self.search.trials)
         best: dict[str, Trial] = {}
         for trial in sorted(stored, key=self.search.rank):
@@ -173,11 +172,11 @@ class _ParzenSearch:
         self.waiting = [trial.candidate for trial in best.values()]
 
     def _width(self) -> int:
-        """Return the number of parallel trials; it is 1 if a trial may crash the process."""
+        """Return the number of parallel trials. It is 1 if a trial may crash the process."""
         return 1 if self.tried_again or self._interrupted()[0] else self.search.width
 
     def _next(self) -> Trial | None:
-        """Start the next trial; return None if all candidates have a trial or take too long."""
+        """Start the next trial. Return None if all candidates have a trial or take too long."""
         search = self.search
         if (candidate := search.choose(self.waiting)) is not None:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
@@ -192,7 +191,7 @@ class _ParzenSearch:
         return self._next_suggestion()
 
     def _next_suggestion(self) -> Trial | None:
-        """Start a trial that Optuna suggests, or a random trial if the suggestion is repeated."""
+        """Start a trial that Optuna suggests. If the suggestion is repeated, the trial is random."""
         search = self.search
         elsewhere: dict[Hashable, Candidate] = {}
         while (other := search.draw(self.rng, elsewhere)) is not None:
@@ -208,7 +207,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates for which there is time, and kinds that are interrupted too often."""
+        """Return interrupted candidates for which there is time, and kinds with too many interruptions."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
@@ -228,7 +227,7 @@ class _ParzenSearch:
         return due, {one.kind for one in given_up}
 
     def _has(self, params: dict[str, Any]) -> bool:
-        """Return whether stored parameters are complete; after an interruption, they may be incomplete."""
+        """Return whether stored parameters are complete. After an interruption, they may be incomplete."""
         try:
             self.space.suggest(self.optuna.trial.FixedTrial(params))
         except ValueError:
@@ -236,7 +235,6 @@ class _ParzenSearch:
         return True
 
     def _due(self) -> list[Candidate]:
-        """Return interrupted candidates, then base models without a trial that had enough time."""
         release_lost(self.optuna, self.study, self.owner)
         interrupted, given_up = self._interrupted()
         self.tried_again = bool(interrupted)
@@ -250,7 +248,7 @@ class _ParzenSearch:
     def _ask(
         self, elsewhere: dict[Hashable, Candidate] | None = None, *, shared: bool = False
     ) -> Trial | None:
-        """Start the next trial of the study; return None if its candidate has a trial or takes too long."""
+        """Start the next trial of the study. Return None if its candidate has a trial or takes too long."""
         handle = self.study.ask()
         self.owner.claim(handle)  # before other steps, so that interruptions are recorded
         candidate = self.space.suggest(handle)
@@ -266,12 +264,11 @@ class _ParzenSearch:
         return None
 
     def _is_elsewhere(self, handle: Any) -> bool:
-        """Return whether another process has started the same candidate."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         return any(one.number < handle.number and one.params == handle.params for one in running)
 
     def _report(self, trial: Trial) -> None:
-        """Report the folds of a trial, stop it if it is not among the best, and record its end."""
+        """Report the folds of a trial. Stop the trial if it is not among the best, and record its end."""
         if trial.handle is None:
             return
         means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))

@@ -1,4 +1,4 @@
-"""State of a search, the same for both engines (Optuna and successive halving)."""
+"""State of a search. Both engines (Optuna and successive halving) use the same state."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
 
 TRIALS_PER_ROUND = 4
-"""Number of trials per round; it is constant, so that results do not depend on ``n_jobs``."""
+"""Number of trials per round. It is constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2
-"""A candidate starts only if the remaining time is at least its expected time times this factor."""
+"""A candidate starts only if the remaining time is at least its expected time multiplied by this factor."""
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""The first candidate may exceed the remaining time by this share or by these seconds."""
+"""The first candidate may exceed the remaining time by this share, or by this number of seconds."""
 MEMBERS = 6
-"""Largest number of members of a pool."""
+"""A pool has at most this number of members."""
 FINAL_BUDGET_SHARE = 0.07
-"""Share of the time budget for the final choice."""
+"""The final choice gets this share of the time budget."""
 PENALTY = 1e6
-"""Penalty for a relative violation of 1, in standard deviations of the target."""
+"""A relative violation of 1 gets this penalty, in standard deviations of the target."""
 
 
 @dataclass(eq=False)
 class Search:
-    """State of a search: all trials, and the best trial of each base model."""
+    """State of a search, with all trials and the best trial of each base model."""
 
     evaluator: Evaluator
     n_trials: int | None  # largest number of trials
@@ -42,12 +42,15 @@ class Search:
     closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
 
     def advance(self, trials: list[Trial]) -> None:
-        """Fit the next fold of each trial; the first candidates may exceed the time."""
+        """Fit the next fold of each trial. The first candidates may exceed the time."""
         self.evaluator.advance(trials, self.reserve() if self.best else None)
 
     @property
     def width(self) -> int:
-        """Number of parallel trials: 1 until a trial is complete, then one per job if there is a budget."""
+        """Return the number of parallel trials.
+
+        It is 1 until a trial is complete, and then one per job if there is a budget.
+        """
         if not self.best:
             return 1
         return (
@@ -57,7 +60,6 @@ class Search:
         )
 
     def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
-        """Return a random candidate for which there is time and which is not yet tried, or None."""
         late: set[Hashable] = set(elsewhere)
         space = self.evaluator.space
         while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
@@ -67,7 +69,10 @@ class Search:
         return None
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate for which there is time; if no trial is complete, return one anyway."""
+        """Return the first candidate for which there is time.
+
+        If no trial is complete, one is returned anyway.
+        """
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
             return next(filter(self.admits, candidates), None)
@@ -82,7 +87,10 @@ class Search:
         return seconds[min(seconds)]
 
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate; close its kind if its fastest fit takes too long."""
+        """Return whether there is time for a candidate.
+
+        If the fastest fit of its kind takes too long, close this kind.
+        """
         if candidate.kind in self.closed:
             return False
         if self.evaluator.budget.seconds is None:
@@ -103,7 +111,7 @@ class Search:
         return self.trials[-1]
 
     def close(self, trial: Trial) -> None:
-        """Record a finished trial; only the best trial of each base model keeps its forecasts."""
+        """Record a finished trial. Only the best trial of each base model keeps its forecasts."""
         base = trial.candidate.base
         worse: Trial | None = trial
         best = self.best.get(base)
@@ -116,7 +124,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial unless another trial of this kind has forecasts."""
+        """Close the kind of a failed trial, unless another trial of this kind has forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None
@@ -131,15 +139,13 @@ class Search:
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return a penalty for violations; CRPS plus penalty gives the same order of trials as `rank`."""
+        """Return a penalty for violations. CRPS plus penalty gives the same order of trials as `rank`."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
-        """Return the best trials of different base models, best first, at most the members of a pool."""
         return sorted(self.best.values(), key=self.rank)[:MEMBERS]
 
     def affordable(self) -> list[Trial]:
-        """Return the leaders for which there is time, or one leader if there is no time."""
         ranked = self.leaders()
         found: list[Trial] = []
         remaining = self.evaluator.budget.remaining()

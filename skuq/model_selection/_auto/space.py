@@ -1,4 +1,4 @@
-"""Search space: base models with parameters and methods, and recalibrators."""
+"""Search space of base models, with their parameters and methods, and of recalibrators."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
-"""Supported scipy distributions of a parameter, and whether its logarithm is uniform."""
+"""Supported scipy distributions of a parameter. The value is True if the logarithm of the parameter is
+uniform."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool must not have."""
 DRAWS = 1000
-"""After this number of draws without a new candidate, all candidates with finite lists are listed."""
+"""If this number of draws gives no new candidate, the search lists all candidates whose parameters have
+finite lists."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")
-"""Names of parameters that are proportional to the time of a fit."""
+"""The time of a fit is proportional to the parameters with these names."""
 
 
 @dataclass(eq=False)
 class Deferred:
-    """Base model of the default space whose package is imported at its first use."""
+    """Base model of the default space. Its package is imported when the model is first used."""
 
     name: str
     make: Callable[[], Any]
@@ -62,18 +64,17 @@ class Candidate:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Base model and method, which determine the time of a fit."""
+        """Return the base model and the method, which determine the time of a fit."""
         return self.base, self.method
 
 
 @dataclass(frozen=True)
 class Values:
-    """Parameter with a list of values of any type; the sampler uses positions in the list."""
+    """Parameter with a list of values of any type. The sampler uses positions in the list."""
 
     values: tuple[Any, ...]
 
     def start(self, value: Any) -> Any:
-        """Return the value of the estimator if it is in the list, otherwise the middle of the list."""
         return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
 
     def draw(self, rng: np.random.RandomState) -> Any:
@@ -97,7 +98,6 @@ class Range:
     integer: bool
 
     def start(self, value: Any) -> Any:
-        """Return the value of the estimator if it is in the range, otherwise the middle of the range."""
         kinds = (int,) if self.integer else (int, float)
         inside = type(value) in kinds and self.low <= value <= self.high
         return value if inside else self._between(0.5)
@@ -113,7 +113,6 @@ class Range:
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
     def listed(self) -> Iterable[Any] | None:
-        """Return all values, or None if there are infinitely many."""
         return range(int(self.low), int(self.high) + 1) if self.integer else None
 
     def encode(self, value: Any) -> Any:
@@ -127,7 +126,7 @@ class Range:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal; True and 1 are different, and NaN equals NaN."""
+    """Return whether two values are equal. True and 1 are different, and NaN equals NaN."""
     if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
         return True
     return type(value) is type(other) and bool(value == other)
@@ -154,13 +153,16 @@ class Base:
 
 @dataclass(frozen=True)
 class Space:
-    """All candidates, and the recalibrators that may be used with each candidate."""
+    """All candidates, and the recalibrators that each candidate may use."""
 
     bases: dict[str, Base]
     recalibrators: dict[str, Any]
 
     def first(self) -> Iterator[Candidate]:
-        """Yield each base model with its own parameters and its first method, then with other methods."""
+        """Yield each base model with its own parameters and its first method.
+
+        The other methods come later.
+        """
         deepest = max(len(base.methods) for base in self.bases.values())
         for place in range(deepest):
             for name, base in self.bases.items():
@@ -179,7 +181,10 @@ class Space:
     def draw_new(
         self, rng: np.random.RandomState, seen: Container[Hashable], closed: Container[Hashable] = ()
     ) -> Candidate | None:
-        """Return a random candidate that is not seen and whose kind is not closed, or None."""
+        """Return a random candidate, or None.
+
+        The candidate is not in ``seen``, and its kind is not closed.
+        """
 
         def is_new(candidate: Candidate) -> bool:
             return candidate.kind not in closed and self.key(candidate) not in seen
@@ -202,7 +207,6 @@ class Space:
         return factor
 
     def smallest(self, candidate: Candidate) -> Candidate:
-        """Return the candidate whose listed values give the fastest fit."""
         params = dict(candidate.params)
         for name in set(_SIZES) & set(params):
             domain = self.bases[candidate.base].params[name]
@@ -229,13 +233,12 @@ class Space:
         return Candidate(name, method, params)
 
     def encode(self, candidate: Candidate) -> dict[str, Any]:
-        """Return the Optuna parameters of this candidate."""
         name, base = candidate.base, self.bases[candidate.base]
         params = {f"{name}: {key}": base.params[key].encode(value) for key, value in candidate.params.items()}
         return {"base": name, f"{name}: method": candidate.method, **params}
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
-        """Return the unfitted regressor; if ``cv`` is a splitter, the method also uses it."""
+        """Return the unfitted regressor. If ``cv`` is a splitter, the method also uses it."""
         estimator = self.bases[candidate.base].estimator
         estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
@@ -244,14 +247,17 @@ class Space:
 
 
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
-    """Return the methods of all rules that apply; "native" replaces "recalibrated"."""
+    """Return the methods of all rules that apply. The method "native" replaces "recalibrated"."""
     as_it_is = "native" if supports_dist(estimator) else "quantile"
     found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
     return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
 
 
 def read_space(space: Any, random_folds: bool) -> Space:
-    """Return the checked search space, given a dict as from `AutoUncertaintyRegressor.search_space`."""
+    """Return the checked search space.
+
+    The argument is a dict as from `AutoUncertaintyRegressor.search_space`.
+    """
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
@@ -330,13 +336,16 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return the constructor's parameters; `get_params` of CatBoost returns only the given parameters."""
+    """Return the parameters of the constructor.
+
+    For CatBoost, `get_params` would return only the given parameters.
+    """
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 
 
 def _read_domain(place: str, value: Any) -> Values | Range:
-    """Return the domain of a parameter, given a list of values or a frozen scipy distribution."""
+    """Return the domain of a parameter. The value is a list of values, or a frozen scipy distribution."""
     if isinstance(value, list | tuple | np.ndarray):
         values = tuple(value.tolist() if isinstance(value, np.ndarray) else value)
         if not values:

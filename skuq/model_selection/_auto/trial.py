@@ -25,7 +25,6 @@ class Summary:
 
 
 def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
-    """Return the mean scores of forecasts, weighted by the repetitions of the rows."""
     crps = dist.crps(y)
     lower, upper = dist.interval(DEFAULT_COVERAGE).T
     total = repetitions.sum()

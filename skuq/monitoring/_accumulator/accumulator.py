@@ -42,7 +42,7 @@ from skuq.monitoring._accumulator.report import ReportEntry, report_of
 from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
 
 MOST_SHOWN = 6
-"""The string representation has the names of at most this many metrics."""
+"""The string representation contains the names of at most this number of metrics."""
 
 
 class MetricAccumulator:
@@ -262,8 +262,8 @@ class MetricAccumulator:
             raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
         if self._version != other._version:
             raise ValueError(
-                f"`other` must be from the same version of skuq, {self._version}, got {other._version}, "
-                "because definitions may differ between versions. Compute both with one version."
+                f"`other` must be from the same version of skuq, {self._version}, got {other._version}. "
+                "Definitions may differ between versions. Compute both with one version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)
@@ -413,7 +413,6 @@ class MetricAccumulator:
         ]
 
     def _setting(self, name: str) -> Any:
-        """Return an argument in a form that can be compared between accumulators."""
         if name == "metrics":
             return self.metrics
         if name == "options":

@@ -27,7 +27,8 @@ from skuq.monitoring._accumulator.statistics import AtomBlocks, below_median_row
 CURVES = ("calibration", "reliability", "characteristics")
 
 COMMON = ("levels", "n_bins", "coverage")
-"""Arguments of the accumulator that replace options of metrics with the same default."""
+"""Each of these arguments of the accumulator sets the option of the same name. It applies to every metric for
+which this option has the same default."""
 
 DEFAULTS: dict[str, Any] = {
     "levels": 99,
@@ -67,7 +68,7 @@ def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
 def plans_of_metrics(
     metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
-    """Return the records, options and plans of the metrics."""
+    """Return the records, the options and the plans of the metrics."""
     given = {
         require_spec(name).abbreviation: check_mapping(each, "options")
         for name, each in check_mapping(arguments["options"], "options").items()

@@ -32,12 +32,11 @@ class Block:
     def checked(
         cls, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
     ) -> Block:
-        """Return the checked rows of an update."""
         check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
         return cls(*check(y_true, y_pred, sample_weight))
 
     def pieces(self) -> Iterator[Block]:
-        """Yield parts of the rows that are small enough for the processor's cache."""
+        """Yield parts of the rows that are small enough for the cache of the processor."""
         if len(self) <= BLOCK:
             yield self
             return
@@ -55,7 +54,7 @@ class Block:
 
     @cached_property
     def std(self) -> FloatArray:
-        """Return the standard deviation of each forecast; raise an error if it is infinite."""
+        """Return the standard deviation of each forecast. Raise an error if one is infinite."""
         return finite_std(self.forecast)  # type: ignore[arg-type]  # The forecast is a distribution here.
 
     @cached_property
@@ -64,11 +63,9 @@ class Block:
 
     @cached_property
     def critical_scale(self) -> FloatArray:
-        """Return the absolute error of each row divided by its standard deviation."""
         return critical_scales(self.error, self.std, self.std)
 
     def slots(self, key: str, width: float) -> Slots:
-        """Return the histogram slot of each row for the values with the name `key`."""
         if (key, width) not in self._slots:
             self._slots[key, width] = Slots.of(getattr(self, key), width)
         return self._slots[key, width]

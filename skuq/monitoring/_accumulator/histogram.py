@@ -25,7 +25,11 @@ def bin_width(accuracy: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Slot of each row: slot 0 for zeros, then the bins from bin ``first`` on, then infinite values."""
+    """Slot of each row.
+
+    Slot 0 contains zeros, the next slots are bins from bin ``first`` on, and the last slot contains infinite
+    values.
+    """
 
     index: IntArray
     first: int
@@ -55,7 +59,7 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class LogHistogram:
-    """Sums of columns over the rows of each slot; the first column is the weight."""
+    """Sums of columns over the rows of each slot. The first column is the weight."""
 
     table: FloatArray
     first: int
@@ -64,7 +68,6 @@ class LogHistogram:
 
     @classmethod
     def of(cls, slots: Slots, columns: tuple[FloatArray, ...], weight: FloatArray | None) -> Self:
-        """Return the histogram of one block of rows."""
         sums = [np.bincount(slots.index, weight, slots.size)]
         sums += [np.bincount(slots.index, weighted(column, weight), slots.size) for column in columns]
         return cls(np.array(sums, dtype=np.float64), slots.first, slots.low, slots.high)
@@ -97,7 +100,6 @@ class LogHistogram:
         return np.asarray(self.table[1:, occupied] / self.table[0, occupied])
 
     def quantile(self, levels: FloatArray, width: float) -> FloatArray:
-        """Return the quantile at each level, up to the width of a bin."""
         cumulative = np.cumsum(self.table[0])
         limit = (levels - ROUNDING) * cumulative[-1]
         slot = np.minimum(np.searchsorted(cumulative, limit), self.occupied[-1])

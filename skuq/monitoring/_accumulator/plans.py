@@ -42,7 +42,7 @@ from skuq.monitoring._accumulator.statistics import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Statistics of a metric or table, and the function that computes its value from them."""
+    """Statistics of a metric or of a table, and the function that computes its value."""
 
     statistics: tuple[Statistic, ...]
     value: Callable[..., Any]
@@ -77,8 +77,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         elif spec.random:
             reason = "it draws random groups of all rows"
         raise ValueError(
-            f"`metrics` must be computable from blocks of rows, but {name!r} is not, because {reason}. "
-            "Compute it for a sample of the rows."
+            f"`metrics` must be computable from blocks of rows, got {name!r}. This metric is not, because "
+            f"{reason}. Compute it for a sample of the rows."
         )
     return _plan_of_merging(spec, {**spec.options, **options}, accuracy)
 
@@ -88,13 +88,12 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     rows = 1 if reference is None else len(as_distribution(reference))
     if rows != 1:
         raise ValueError(
-            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, which applies to "
-            f"the rows of all updates, got {rows} rows."
+            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} rows. "
+            "This row is the reference for the rows of all updates."
         )
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means over rows, by a test on three rows."""
     if spec.fast.rows is None:
         return False
     with np.errstate(all="ignore"):  # The squares of these targets overflow.
@@ -128,7 +127,7 @@ def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
 
 
 def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
-    """Return the plan of the calibration curve; the default levels are 1 / accuracy levels."""
+    """Return the plan of the calibration curve. By default, it has 1 / accuracy levels."""
     if levels is None:
         levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     grid = level_grid(levels, closed=True)
@@ -160,7 +159,6 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:
-    """Return the plan of the uncertainty characteristics curve, with one row per bin of the histogram."""
 
     def value(histogram: LogHistogram, moments: Moments) -> UncertaintyCharacteristicsCurve:
         *band, error = histogram.means
@@ -174,12 +172,11 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
 def _checked_characteristics_plan(
     bands: str, spec: MetricSpec, options: Mapping[str, Any], accuracy: float
 ) -> Plan:
-    """Return the plan of the curve for a metric, or raise an error for unsupported options."""
     for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
         if options[name] != plain:
             raise ValueError(
-                f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}, "
-                "because the curve of other bands cannot be computed from blocks of rows. Compute it for a "
+                f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}. The "
+                "curve of other bands cannot be computed from blocks of rows. Compute the metric for a "
                 "sample of the rows."
             )
     return characteristics_plan(bands, accuracy)
@@ -198,4 +195,4 @@ _PLANS: dict[str, Callable[[Any, Mapping[str, Any], float], Plan]] = {
     "characteristics": partial(_checked_characteristics_plan, "std"),
     "constant_characteristics": partial(_checked_characteristics_plan, "constant"),
 }
-"""Plan of each statistic that a record needs."""
+"""Function that returns the plan of a statistic, for each statistic that a record needs."""

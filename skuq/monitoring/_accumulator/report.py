@@ -1,4 +1,4 @@
-"""Report of an accumulator, with confidence intervals from sums of squares."""
+"""Report of an accumulator. Its confidence intervals are computed from sums of squares."""
 
 from __future__ import annotations
 
@@ -29,13 +29,11 @@ class ReportEntry:
 
     @property
     def _sums(self) -> Sums | None:
-        """Return the sums over rows if the metric depends only on these sums, otherwise None."""
         sums = self.state[0]
         only = self.spec.fast.rows is not None and len(self.state) == 1
         return sums if only and isinstance(sums, Sums) else None
 
     def standard_error(self, n: float) -> float:
-        """Return the standard error of a metric that is a mean over rows, or NaN for other metrics."""
         sums = self._sums
         if sums is None or sums.products is None or self.spec.fast.combine is not None:
             return np.nan
@@ -44,7 +42,10 @@ class ReportEntry:
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[float, float]:
-        """Return the interval of a metric that is a function of means over rows, or NaN for other metrics."""
+        """Return the interval of a metric that is a function of means over rows.
+
+        Return NaN for other metrics.
+        """
         sums = self._sums
         if sums is None:
             return np.nan, np.nan
@@ -60,7 +61,7 @@ class ReportEntry:
 
 
 def _covariance(sums: Sums) -> FloatArray:
-    """Return the covariance of the columns, shape (c, c), with NaN for infinite columns."""
+    """Return the covariance of the columns, shape (c, c). It is NaN for infinite columns."""
     products: Any = sums.products
     with np.errstate(invalid="ignore", over="ignore"):
         means = sums.means / sums.units

@@ -1,4 +1,4 @@
-"""Statistics of blocks of rows, which can be added."""
+"""Statistics of blocks of rows. Two statistics can be added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skuq.monitoring._accumulator.histogram import LogHistogram
 
 
 class Statistic(ABC):
-    """Function of a block of rows; its values are immutable and can be added with ``+``."""
+    """Function of a block of rows. The values are immutable and can be added with ``+``."""
 
     @abstractmethod
     def of(self, block: Block) -> Any:
@@ -34,7 +34,7 @@ class Statistic(ABC):
 
 
 def same(first: Any, second: Any) -> bool:
-    """Return whether two options are equal; mappings, arrays and distributions are compared by content."""
+    """Return whether two options are equal. Mappings, arrays and distributions are compared by content."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
     if isinstance(first, Distribution) or isinstance(second, Distribution):
@@ -48,7 +48,7 @@ def same(first: Any, second: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of columns and, for dense columns, of their products, in units against overflow."""
+    """Weighted sums of columns, and of products of dense columns. Units prevent overflow."""
 
     total: float
     sums: FloatArray
@@ -97,7 +97,6 @@ class RowSums(Statistic):
 
 
 def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return 1 for targets below the median of their forecast, and 0.5 for targets at the median."""
     median = dist.median()
     return np.asarray((y < median) + 0.5 * (y == median))
 
@@ -146,7 +145,7 @@ class AtomBlocks(Statistic):
 
 @dataclass(frozen=True, eq=False)
 class SquaresHistogram:
-    """Scaled predicted variances and squared errors, in bins of the standard deviation."""
+    """Scaled predicted variances and squared errors in bins of the standard deviation."""
 
     histogram: LogHistogram
     units: tuple[float, float]
@@ -169,7 +168,7 @@ class SquaresHistogram:
 
 
 class SquaresByStd(Statistic):
-    """Predicted variance and squared error, in bins of the predicted standard deviation."""
+    """Predicted variance and squared error in bins of the predicted standard deviation."""
 
     def __init__(self, width: float) -> None:
         self.width = width
@@ -183,7 +182,7 @@ class SquaresByStd(Statistic):
 
 
 class RowsByStd(Statistic):
-    """Values ``rows(y, forecast, **options)`` of a metric, in bins of the predicted standard deviation."""
+    """Values ``rows(y, forecast, **options)`` of a metric in bins of the predicted standard deviation."""
 
     def __init__(self, width: float, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.width, self.rows, self.options = width, rows, dict(options)
@@ -201,7 +200,7 @@ class RowsByStd(Statistic):
 
 
 class BandsByScale(Statistic):
-    """Bands and absolute errors, in bins of the factor at which the band reaches the target."""
+    """Bands and absolute errors in bins of the factor at which the band reaches the target."""
 
     def __init__(self, width: float, bands: str) -> None:
         self.width, self.bands = width, bands

@@ -1,1 +1,1 @@
-"""Stacked modules, which contain the networks of all members in one torch module."""
+"""Stacked modules. One torch module contains the networks of all members."""

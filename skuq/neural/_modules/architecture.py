@@ -1,4 +1,4 @@
-"""Architectures, which are the settings that build stacked modules."""
+"""Architectures, which contain the settings of stacked modules and build these modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq.neural._modules.user_module import StackedUserModule
 
 
 class Architecture(Protocol):
-    """Builder of a stacked module; two builders of the same module are equal."""
+    """Builder of a stacked module. Two builders are equal if they build the same module."""
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
@@ -25,7 +25,7 @@ class Architecture(Protocol):
 
 @dataclass(frozen=True)
 class MLPArchitecture:
-    """Multilayer perceptrons, or networks that the user's function ``module`` builds."""
+    """Multilayer perceptrons, or networks that a function of the user builds."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None

@@ -1,4 +1,4 @@
-"""Concrete dropout: learned dropout rates of hidden layers, or of the inputs of a last layer."""
+"""Concrete dropout with learned dropout rates of hidden layers, or of the inputs of a last layer."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FIRST_RATE, TEMPERATURE = 0.1, 0.1
 """Initial dropout rate, and temperature of the concrete distribution."""
 
 LOGIT_SPEED = 10.0
-"""Learning rate of the logits relative to weights; with 1, rates still decrease at the end of training."""
+"""Learning rate of the logits, relative to the learning rate of the weights. With 1, the rates would still
+decrease at the end of training."""
 
 
 def first_logits(n_members: int, n_layers: int) -> FloatArray:
-    """Return the initial logits divided by `LOGIT_SPEED`, the form in which they are stored."""
     return np.full((n_members, n_layers), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
 
 
 class LearnedRates(StackedModule):
-    """Networks with one learned dropout rate per layer with dropout."""
+    """Networks with one learned dropout rate for each layer with dropout."""
 
     # A unit is multiplied by (1 - z) / (1 - p). z is the logistic function of (logit p + logit u) /
     # temperature with u uniform. It is close to 0 or 1, and differentiable with respect to p.
@@ -40,7 +40,7 @@ class LearnedRates(StackedModule):
 
     @property
     def logits(self) -> Tensor:
-        """Logits of the rates, shape (M, L) for L layers."""
+        """Return the logits of the rates, shape (M, L) for L layers."""
         return LOGIT_SPEED * self.weights["logits"]
 
     def _factors(self, k: int, uniform: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Return ``total`` (M,) plus the divergence of layer k, for the weights that follow this layer."""
+        """Return ``total`` (M,) plus the divergence of layer k. The weights follow this layer."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))
@@ -62,7 +62,7 @@ class LearnedRates(StackedModule):
 
 
 class ConcreteDropoutMLP(LearnedRates, StackedDropout):
-    """Multilayer perceptrons with one learned dropout rate per hidden layer."""
+    """Multilayer perceptrons with one learned dropout rate for each hidden layer."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ConcreteDropoutMLP(LearnedRates, StackedDropout):
 
 
 class ConcreteUserModule(StackedUserModule, LearnedRates):
-    """The user's networks, each followed by dropout and a last layer with two outputs."""
+    """Networks of the user. Each network is followed by dropout and by a last layer with two outputs."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ConcreteUserModule(StackedUserModule, LearnedRates):
         return max(self.values_a_row, 2 * n_draws)  # the user's network runs only once
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw last layers; return a function from rows (B, d) to outputs (S, 2, B)."""
+        """Draw last layers. Return a function from rows (B, d) to outputs (S, 2, B)."""
         weight, bias = self.weights["head.weight"], self.weights["head.bias"].unsqueeze(-1)
         uniform = torch.from_numpy(rng.random((n_draws, weight.shape[2], 1), dtype=np.float32))
         drawn = weight * self._factors(0, uniform.to(weight)).transpose(1, 2)
@@ -127,7 +127,7 @@ class ConcreteUserModule(StackedUserModule, LearnedRates):
 
 @dataclass(frozen=True)
 class ConcreteArchitecture:
-    """Settings of a `ConcreteDropoutMLP`, or of a `ConcreteUserModule` if there is a ``module``."""
+    """Settings of a `ConcreteDropoutMLP`, or of a `ConcreteUserModule` if ``module`` is given."""
 
     hidden: tuple[int, ...]
     length_scale: float

@@ -13,7 +13,8 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""Smallest number of networks for a GPU; a step on a GPU takes the same time for one and for hundreds."""
+"""A GPU is used for this number of networks or more. A step on a GPU takes the same time for one network as
+for hundreds."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:
@@ -34,7 +35,7 @@ def read_dtype(dtype: str) -> torch.dtype:
 
 @contextmanager
 def thread_limit(n_threads: int = 1) -> Iterator[None]:
-    """Limit the number of torch threads in the context; small networks are slower with more threads."""
+    """Limit the number of torch threads in the context. Small networks are slower with more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -45,7 +46,7 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 
 @contextmanager
 def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators of torch in the context, and restore them afterward."""
+    """Seed the random generators of torch in the context, and restore their states afterward."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed all GPUs

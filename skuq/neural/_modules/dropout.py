@@ -35,7 +35,7 @@ _DROPOUT_LAYERS = (
 
 
 class StackedDropout(StackedModule):
-    """M perceptrons with dropout after each hidden layer whose number is in ``dropped``."""
+    """M perceptrons. Dropout follows each hidden layer whose number is in ``dropped``."""
 
     def __init__(
         self,
@@ -69,18 +69,17 @@ class StackedDropout(StackedModule):
     # ------------------------------------------------------------------------------- networks drawn
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return the approximate number of hidden values per row for ``n_draws`` networks."""
         return n_draws * max(
             int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight")
         )
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
+        """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
         layers = self.layers_of_samples(n_draws, rng)
         return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks; return the weights of each layer, (S, H', H) after dropout, and its biases."""
+        """Draw networks. Return the weights (S, H', H) of each layer after dropout, and its biases."""
         weights, layers = self.weights, []
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]
@@ -92,7 +91,7 @@ class StackedDropout(StackedModule):
         return layers
 
     def run_samples(self, layers: list[tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
-        """Return the outputs (S, k, B) of drawn networks, given features (d, B)."""
+        """Return the outputs (S, k, B) of drawn networks for features (d, B)."""
         for k, (weight, bias) in enumerate(layers):
             x = torch.matmul(weight, x).add_(bias)
             if k < len(layers) - 1:
@@ -101,7 +100,10 @@ class StackedDropout(StackedModule):
 
 
 class DropoutMLP(StackedDropout):
-    """Perceptrons with a given dropout rate; they output logits, or a mean and a constant noise variance."""
+    """Perceptrons with a given dropout rate.
+
+    The outputs are logits, or a mean and a constant noise variance.
+    """
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class DropoutMLP(StackedDropout):
 
 
 class DropoutUserModule(StackedUserModule):
-    """The user's networks with dropout layers; they have the same outputs as `DropoutMLP`."""
+    """Networks of the user with dropout layers. The outputs are the same as for `DropoutMLP`."""
 
     def __init__(
         self,
@@ -140,8 +142,8 @@ class DropoutUserModule(StackedUserModule):
         super().__init__(build, [seed.init for seed in seeds], n_features, n_classes or 1, dtype, extra)
         if not any(layer.p > 0 for layer in self._dropout_layers()):
             raise ValueError(
-                "`module` must build a network with dropout layers, such as torch.nn.Dropout(0.2), got a "
-                "network without dropout layers, for which all draws are equal."
+                "`module` must build a network with dropout layers, got a network without dropout layers. "
+                "All draws of such a network are equal. Add a layer such as torch.nn.Dropout(0.2)."
             )
         self._try_drawing(torch.zeros(2, n_features, dtype=dtype))
 
@@ -151,9 +153,9 @@ class DropoutUserModule(StackedUserModule):
                 self.networks(2, np.random.default_rng(0))(x)
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
-                "`module` must build a network that works with torch.func.vmap, because one draw of "
-                f"its dropout layers applies to all rows, got the error: {error}. Avoid control flow that "
-                "depends on values."
+                "`module` must build a network that torch.func.vmap supports. skuq uses vmap to apply each "
+                f"draw of the dropout layers to all rows. Error of vmap: {error}. Avoid `if` and `while` "
+                "that depend on values of tensors."
             ) from error
 
     def _dropout_layers(self) -> list[Any]:
@@ -166,7 +168,7 @@ class DropoutUserModule(StackedUserModule):
         return n_draws * self.values_a_row
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
+        """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
         seed, pattern = int(rng.integers(1 << 62)), self._pattern[0].eval()
         for layer in self._dropout_layers():
             layer.train()
@@ -187,7 +189,7 @@ class DropoutUserModule(StackedUserModule):
 
 @dataclass(frozen=True)
 class DropoutArchitecture:
-    """Settings of a `DropoutMLP`, or of a `DropoutUserModule` if there is a ``module``."""
+    """Settings of a `DropoutMLP`, or of a `DropoutUserModule` if ``module`` is given."""
 
     hidden: tuple[int, ...]
     rate: float = 0.2

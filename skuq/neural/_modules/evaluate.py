@@ -1,4 +1,4 @@
-"""Outputs of trained networks for new rows, computed in blocks of limited size."""
+"""Outputs of trained networks for new rows. They are computed in blocks of limited size."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""Largest number of hidden values per block of rows."""
+"""A block of rows has at most this number of hidden values."""
 
 
 def rows_at_once(values_a_row: int) -> int:
-    """Return the number of rows per block, given the number of hidden values per row."""
     return max(64, _NUMBERS_AT_ONCE // max(1, values_a_row))
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    """Return a copy in evaluation mode, in float64 if possible, so that rows do not affect each other."""
     dtype = torch.float64 if module.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 
@@ -54,7 +52,10 @@ def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -
 def member_moments(
     module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the means and variances (n, M) by the members; the variances are 0 if there is one output."""
+    """Return the means and variances (n, M) that the members predict.
+
+    With one output, the variances are 0.
+    """
     outputs = member_outputs(module, X, device)
     if n_outputs == 1:
         return outputs[..., 0], np.zeros(outputs.shape[:2])

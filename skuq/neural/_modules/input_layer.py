@@ -1,4 +1,4 @@
-"""Input layer for tables: learned frequencies, embeddings and scales before the first dense layer."""
+"""Input layer for tables, with learned frequencies, embeddings and scales before the first dense layer."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from skuq._typing import FloatArray
 from skuq._validation import check_option
 
 Workspace = Callable[[str, int, int], Tensor]
-"""``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
+"""The call ``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""Largest number of combinations of the cosines of a column."""
+"""A column has at most this number of combinations of its cosines."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Initial weights of the combinations relative to a dense layer; with 1, few rows give worse forecasts."""
+"""Initial weights of the combinations, relative to a dense layer. With 1, forecasts are worse if there are
+few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""Largest number of frequencies per column, and in total, with ``n_frequencies="auto"``."""
+"""Largest number of frequencies per column, and largest total number, with ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
-"""Learning rate of the scales, relative to other weights. Scales are stored divided by this number."""
+"""Learning rate of the scales, relative to the other weights. The stored scales are divided by this
+number."""
 _MAX_WIDTH = 8
-"""Maximum length of the vectors of a column of categories."""
+"""The vectors of a column of categories have at most this length."""
 _EMBEDDING_STD = 0.3
 """Standard deviation of the initial vectors. The CRPS was similar with 0.1 and 1."""
 
 
 def _table_size(n_codes: int) -> int:
-    """Return the next power of two, so that folds with other rare categories are trained together."""
     return 1 << (n_codes - 1).bit_length()
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Learned vectors of the codes of each column; ``sizes`` contains the number of codes per column.
+    """Learned vectors of the codes of each column.
 
-    The code 0, for missing and unknown categories, starts at the vector 0, the mean of the other vectors.
+    The tuple ``sizes`` contains the number of codes of each column. The code 0 stands for missing and unknown
+    categories. Its vector starts at 0, which is the mean of the other vectors.
     """
 
     sizes: tuple[int, ...] = ()
@@ -56,7 +58,7 @@ class Embeddings:
         return [min(_MAX_WIDTH, size // 2 + 1) for size in self.sizes]
 
     def blocks(self, rngs: Sequence[np.random.Generator]) -> dict[str, FloatArray]:
-        """Return initial vectors (M, width, size) per column; each member has its own generator."""
+        """Return initial vectors (M, width, size) for each column. Each member has its own generator."""
         blocks = {}
         for j, shape in enumerate(zip(self.widths, self.sizes, strict=True)):
             vectors = np.stack([rng.normal(0.0, _EMBEDDING_STD, shape) for rng in rngs])
@@ -65,11 +67,11 @@ class Embeddings:
         return blocks
 
     def forward(self, weights: Mapping[str, Tensor], codes: Tensor) -> list[Tensor]:
-        """Return the vectors (M, width, B) of each column, for codes (M, n_columns, B)."""
+        """Return the vectors (M, width, B) of each column for codes (M, n_columns, B)."""
         return [torch.gather(weights[_name(j)], 2, index) for j, index in enumerate(self._positions(codes))]
 
     def backward(self, gradients: Mapping[str, Tensor], codes: Tensor, slope: Tensor) -> None:
-        """Write the gradients, given the gradient ``slope`` of all vectors (M, sum of widths, B)."""
+        """Write the gradients. The gradient of all vectors is ``slope``, shape (M, sum of widths, B)."""
         parts = torch.split(slope, self.widths, dim=1)
         for j, (index, part) in enumerate(zip(self._positions(codes), parts, strict=True)):
             gradients[_name(j)].zero_().scatter_add_(2, index, part)
@@ -87,7 +89,10 @@ def _name(j: int) -> str:
 
 
 class InputValues(NamedTuple):
-    """Numbers (M, d, B), codes, angles and waves (M, d, F, B) and unscaled output of a forward pass."""
+    """Values of a forward pass.
+
+    Numbers have the shape (M, d, B), and angles and waves have the shape (M, d, F, B).
+    """
 
     numbers: Tensor
     codes: Tensor
@@ -98,7 +103,7 @@ class InputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the input layer; by default, the layer has no effect."""
+    """Settings, weights and derivatives of the input layer. By default, the layer has no effect."""
 
     # The outputs for a column x of numbers are x and min(3, F) linear combinations of cos(2 pi f x + b), with
     # F learned frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart,
@@ -123,7 +128,7 @@ class InputLayer:
         return min(_N_COMBINATIONS, self.n_frequencies)
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
-        """Return the initial weights; each member has its own random generator."""
+        """Return the initial weights. Each member has its own random generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
             d, n = self.n_numbers(n_features), self.n_frequencies
@@ -149,7 +154,7 @@ class InputLayer:
     def forward(
         self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
     ) -> tuple[Tensor, InputValues]:
-        """Return the input of the first dense layer, and the values for `backward`, for x (M, d, B)."""
+        """Return the input of the first dense layer for x (M, d, B), and the values that `backward` needs."""
         n_rows, n_inputs = x.shape[2], self.n_outputs(x.shape[1])
 
         def memory(name: str, rows: int) -> Tensor | None:
@@ -191,7 +196,10 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients, given the output's gradient ``slope``; overwrite ``slope`` and ``kept``."""
+        """Write the gradients.
+
+        The gradient of the output is ``slope``, and the call overwrites ``slope`` and ``kept``.
+        """
         numbers, codes, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
@@ -217,7 +225,7 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """Settings of the layers of a network, without their sizes."""
+    """Settings of the layers of a network, without the sizes of the layers."""
 
     n_frequencies: int | str = 0
     scaled: bool = False
@@ -228,7 +236,10 @@ class Layers:
     def from_params(
         cls, n_frequencies: Any, input_scale: Any, activation: Any, n_codes: Sequence[int] = ()
     ) -> Layers:
-        """Check the parameters and return the layers; ``n_codes`` has an entry per column of codes."""
+        """Check the parameters and return the layers.
+
+        The tuple ``n_codes`` has an entry for each column of codes.
+        """
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
@@ -244,7 +255,7 @@ class Layers:
 
 
 PLAIN_LAYERS = Layers()
-"""Layers without frequencies, embeddings and scales, with rectified linear units."""
+"""Layers with rectified linear units, and without frequencies, embeddings and scales."""
 
 
 def _checked_frequencies(n_frequencies: Any) -> int | str:

@@ -1,4 +1,4 @@
-"""Linear last layer of a network, and the normal posterior of its weights."""
+"""Linear last layer of a network, and the normal posterior of the weights of this layer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FeatureMLP(StackedMLP):
     """Multilayer perceptron that also returns the input of its last layer."""
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input (M, k, B) of the last layer, given features (M, d, B)."""
+        """Return the input (M, k, B) of the last layer for features (M, d, B)."""
         inputs: list[Tensor] = []
         self._run(x, inputs)
         return inputs[-1]
@@ -41,7 +41,7 @@ class FeatureMLP(StackedMLP):
 
 @dataclass(frozen=True)
 class FeatureArchitecture:
-    """Settings of networks with a linear last layer, which also return the input of this layer."""
+    """Settings of networks with a linear last layer. The networks also return the input of this layer."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
@@ -54,7 +54,10 @@ class FeatureArchitecture:
         module: Callable[[int, int], Any] | None,
         layers: Layers = PLAIN_LAYERS,
     ) -> Self:
-        """Return the settings from checked parameters; ``module`` builds the layers before the last."""
+        """Return the settings from checked parameters.
+
+        The function ``module`` builds the layers before the last.
+        """
         if module is not None and not hidden:
             raise ValueError("`hidden_layer_sizes` must contain the number of outputs of `module`, got ().")
         return cls(hidden, module, layers)
@@ -70,7 +73,6 @@ class FeatureArchitecture:
 
 
 def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the input of the last layer of the first member, with a column of ones for the bias."""
     module = to_predict(module, device)
     body = cast(_HasFeatures, module)
     with torch.no_grad():
@@ -84,7 +86,7 @@ def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> F
 
 @dataclass(frozen=True, eq=False)
 class LastLayerWeights:
-    """Normal weights of a last layer, independent in the basis of the columns of ``rotation``."""
+    """Normal weights of a last layer. They are independent in the basis of the columns of ``rotation``."""
 
     rotation: FloatArray | None
     mean: FloatArray
@@ -96,7 +98,7 @@ class LastLayerWeights:
         return rotated @ self.mean, np.square(rotated) @ self.variance
 
     def draws(self, features: FloatArray, n_draws: int, seed: int) -> FloatArray:
-        """Return the values (n, n_draws) of random functions; equal seeds give equal functions."""
+        """Return the values (n, n_draws) of random functions. Equal seeds give equal functions."""
         z = np.random.default_rng(seed).standard_normal((n_draws, len(self.mean)))
         return self._rotated(features) @ (self.mean + np.sqrt(self.variance) * z).T
 
@@ -106,7 +108,7 @@ class LastLayerWeights:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Bayesian linear regression with the ``precision`` and ``noise`` variance that maximize the evidence."""
+    """Bayesian linear regression. The ``precision`` and the variance ``noise`` maximize the evidence."""
 
     # `rotation` and `eigenvalues` are the eigendecomposition of X'WX. `projected` is X'Wy in the basis of the
     # eigenvectors.
@@ -119,7 +121,7 @@ class Evidence:
 
     @classmethod
     def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Maximize the evidence by MacKay's fixed-point iteration; weights count repetitions."""
+        """Maximize the evidence by MacKay's fixed-point iteration. A weight is a number of repetitions."""
         counts = np.ones(len(y)) if weight is None else weight
         weighted = features * counts[:, np.newaxis]
         eigenvalues, rotation = np.linalg.eigh(weighted.T @ features)
@@ -141,7 +143,6 @@ class Evidence:
         return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
     def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
-        """Return the same prior with the most likely noise variance for held-out rows, at least ``noise``."""
         square = np.square(features @ self.rotation)
         rotated = features @ self.rotation
 

@@ -1,4 +1,4 @@
-"""Learned constant noise variance, stored as a weight of a stacked module."""
+"""Learned constant noise variance, which is stored as a weight of a stacked module."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ MIN_NOISE = 1e-8
 
 
 def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the initial raw noise variance (a standard deviation of 0.3), or no weight without ``noise``."""
+    """Return the initial raw noise variance, a standard deviation of 0.3.
+
+    Return no weight without ``noise``.
+    """
     raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
     return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
 
 
 def has_noise(module: StackedModule) -> bool:
-    """Return whether the module has a constant noise variance among its weights."""
     return "raw_noise" in module.weights
 
 
 def with_noise(module: StackedModule, x: Tensor) -> Tensor:
-    """Return means (M or S, 1, B) with the raw variance as second output; return logits unchanged."""
+    """Return means (M or S, 1, B) with the raw variance as second output. Logits are returned unchanged."""
     raw = module.weights.get("raw_noise")
     return x if raw is None else torch.cat([x, raw.expand_as(x)], dim=1)
 
 
 def noise_variance(module: StackedModule) -> float:
-    """Return the noise variance of the first member."""
     return float(variance_of(module.weights["raw_noise"].detach().double()).flatten()[0])
 
 
 def minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
-    """Return the positive number that minimizes ``cost``, by a search on a logarithmic grid."""
     if highest <= lowest:
         return lowest
     grid = np.linspace(np.log(lowest), np.log(highest), 60)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 N_TRAINING_STREAMS = 5
-"""Number of random generators per member in training; other generators are used outside training."""
+"""A member has this number of random generators for its training. Other generators are used outside
+training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class MemberSeed:
 
     @classmethod
     def spawn(cls, seed: int, n_members: int) -> list[MemberSeed]:
-        """Return the seeds of the members; they do not depend on the number of members."""
+        """Return the seeds of the members. The seed of a member does not depend on the number of members."""
         members = []
         for member in np.random.SeedSequence(seed).spawn(n_members):
             init, rows, order, noise, last = (
@@ -41,7 +42,7 @@ class MemberSeed:
 
 
 class TrainingDraws:
-    """Random numbers in training; each member has its own generator."""
+    """Random numbers of the training. Each member has its own generator."""
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
         self._generators = generators

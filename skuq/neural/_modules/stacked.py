@@ -1,4 +1,4 @@
-"""Stacked module: many networks of the same shape in one torch module.
+"""Stacked module, which contains many networks of the same shape in one torch module.
 
 One matrix contains all weights, with one row per member. This matrix is the only parameter for the optimizer.
 The gradients of a member are clipped by the norm of one row, and all networks are saved by one copy.
@@ -24,11 +24,11 @@ from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024
-"""Number of entries of a matrix product that takes less time than the call of the function."""
+"""A matrix product with this number of entries takes less time than the call of the function."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
-    """M networks of the same shape; a subclass implements `forward_members`."""
+    """M networks of the same shape. A subclass implements `forward_members`."""
 
     # `blocks` contains the initial weights by name, each of shape (M, ...). `forward` has the rows in the
     # first dimension, as skorch and the losses require. `forward_members` has the features before the rows,
@@ -36,7 +36,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # contiguous.
 
     any_precision = True
-    """Whether the module works with every floating-point type."""
+    """Whether the module can compute in every floating-point type."""
 
     def __init__(self, blocks: Mapping[str, FloatArray], dtype: torch.dtype) -> None:
         super().__init__()
@@ -52,14 +52,17 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @abstractmethod
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B), given features (M, d, B)."""
+        """Return the outputs (M, k, B) for features (M, d, B)."""
 
     def penalty(self) -> Tensor | None:
         """Return a term (M,) that is added to the loss of each member, such as a divergence from a prior."""
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Set the share of completed epochs, from 0 in the first epoch; used by modules with a warm-up."""
+        """Set the share of completed epochs, which is 0 in the first epoch.
+
+        A module with a warm-up needs this share.
+        """
 
     # ----------------------------------------------------------------------------------- weights
 
@@ -69,12 +72,12 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @property
     def values_a_row(self) -> int:
-        """Approximate number of hidden values in memory, per row and member."""
+        """Return the approximate number of hidden values in memory, per row and member."""
         return int(self.flat.shape[1]) // 16
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """Weights by name, each of shape (M, ...); they are views of the matrix."""
+        """Return the weights by name, each of shape (M, ...). They are views of the matrix."""
         return self._leaves if self._leaves is not None else self._split(self.flat)
 
     def _split(self, matrix: Tensor) -> dict[str, Tensor]:
@@ -86,7 +89,10 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (B, M, k), given rows (B, d) for all members or rows (B, M, d)."""
+        """Return the outputs (B, M, k).
+
+        The rows have the shape (B, d) if all members get the same rows, or (B, M, d).
+        """
         if x.ndim == 2:
             x = x.unsqueeze(1).expand(-1, self.n_members, -1)
         return self.forward_members(x.permute(1, 2, 0)).permute(2, 0, 1)
@@ -112,13 +118,16 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @property
     def draws(self) -> TrainingDraws:
-        """Random numbers of the training; parts, copies and trained modules have none."""
+        """Return the random numbers of the training. Parts, copies and trained modules have none."""
         if self._draws is None:
             raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradients of the weights into ``flat.grad``, given the output's gradient (B, M, k)."""
+        """Write the gradients of the weights into ``flat.grad``.
+
+        The gradient of the output has the shape (B, M, k).
+        """
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
@@ -126,7 +135,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         torch._foreach_copy_(list(self._gradients.values()), list(gradients))
 
     def clip_gradients(self, limit: float) -> None:
-        """Scale each member's gradient to a norm of at most ``limit``."""
+        """Scale the gradient of each member to a norm of at most ``limit``."""
         gradient = self.flat.grad
         if gradient is None:
             raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
@@ -136,7 +145,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
             gradient.mul_(limit / norm.clamp_(min=limit))
 
     def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result; all steps use the same memory, for speed."""
+        """Return memory (M, rows, columns) for a result. All steps use the same memory, which saves time."""
         key = name, rows, columns
         if key not in self._workspaces:
             self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
@@ -145,7 +154,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ----------------------------------------------------------------------------------- members
 
     def take(self, members: slice) -> Self:
-        """Return a new module that contains only the given members."""
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
@@ -154,7 +162,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return taken
 
     def with_weights(self, flat: Tensor) -> Self:
-        """Return a module with one member per row of ``flat``, and with the settings of the first member."""
         made = self.take(slice(0, 1))
         made._buffers = {
             name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
@@ -165,7 +172,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @staticmethod
     def join(modules: Sequence[ModuleT]) -> ModuleT:
-        """Return one module with the members of all modules, and with the settings of the first module."""
         if len(modules) == 1:
             return modules[0]
         joined = modules[0].take(slice(None))
@@ -184,7 +190,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 def dense_blocks(
     rngs: Sequence[np.random.Generator], n_features: int, hidden: Sequence[int], n_outputs: int
 ) -> dict[str, FloatArray]:
-    """Return initial weights as in ``torch.nn.Linear``, drawn in float64 for all types."""
+    """Return initial weights as in ``torch.nn.Linear``. They are drawn in float64 for all types."""
     sizes = [n_features, *hidden, n_outputs]
     layers = list(pairwise(sizes))
     blocks: dict[str, FloatArray] = {}
@@ -222,7 +228,7 @@ class StackedMLP(StackedModule):
 
     @property
     def layer_values(self) -> int:
-        """Number of outputs of all layers, per row and member."""
+        """Return the number of outputs of all layers, per row and member."""
         return sum(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
 
     def forward_members(self, x: Tensor) -> Tensor:
@@ -233,7 +239,10 @@ class StackedMLP(StackedModule):
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
-        """Run the layers, and append the input of each layer to ``inputs``; ``keep`` uses workspaces."""
+        """Run the layers, and append the input of each layer to ``inputs``.
+
+        With ``keep``, workspaces are used.
+        """
         weights = self.weights
         if self.input_layer:
             x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
@@ -248,7 +257,6 @@ class StackedMLP(StackedModule):
         return x
 
     def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
-        """Return the outputs of the units of hidden layer k."""
         if self.activation == "relu":
             return torch.relu_(x)
         if not keep:
@@ -279,7 +287,7 @@ class StackedMLP(StackedModule):
         self._inputs, self._sums, self._kept = [], [], None
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
-        """Write the gradient of the weights of a layer; small products are faster in separate memory."""
+        """Write the gradient of the weights of a layer. Small products are faster in separate memory."""
         into = self._gradients[f"weight_{k}"]
         small = math.prod(into.shape[1:]) <= _SMALL
         out = self._workspace("gradient", into.shape[1], into.shape[2]) if small else into

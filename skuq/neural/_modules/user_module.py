@@ -1,4 +1,4 @@
-"""Stacked networks that are built by a function of the user, by ``torch.func``."""
+"""Stacked networks that a function of the user builds. They are computed by ``torch.func``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIAL_ROWS = 3
 
 
 class StackedUserModule(StackedModule):
-    """M networks that the user's function ``build(n_features, n_outputs)`` builds."""
+    """M networks that the function ``build(n_features, n_outputs)`` of the user builds."""
 
     # torch is seeded for each member before its network is built. `extra` contains additional weights (M,
     # ...) of a subclass. `vectorized` is False if the control flow of the network depends on values; the
@@ -61,7 +61,7 @@ class StackedUserModule(StackedModule):
         return max(self._n_values, super().values_a_row)
 
     def _try_vectorized(self, n_features: int) -> None:
-        """Set ``vectorized`` by a trial run, which changes neither buffers nor the generator of torch."""
+        """Set ``vectorized`` by a trial run. The run changes neither buffers nor the generator of torch."""
         before = {name: value.clone() for name, value in self.named_buffers()}
         x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -80,7 +80,10 @@ class StackedUserModule(StackedModule):
         return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)
 
     def _run(self, call: Callable[[dict[str, Tensor], Tensor], Tensor], x: Tensor) -> Tensor:
-        """Call the network, or its layers before the last, with each member's weights and rows (B, d)."""
+        """Call the network, or its layers before the last, for rows (B, d).
+
+        Each member has its own weights.
+        """
         self._pattern[0].train(self.training)
         state, rows = self._state(), x.transpose(1, 2)
         if self.vectorized:
@@ -92,7 +95,6 @@ class StackedUserModule(StackedModule):
         return outputs.transpose(1, 2)
 
     def _state(self) -> dict[str, Tensor]:
-        """Return the weights and the buffers of all members, by name."""
         weights = self.weights
         buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
         return {**{name: weights[name] for name in self._weight_names}, **buffers}
@@ -100,11 +102,11 @@ class StackedUserModule(StackedModule):
     # ------------------------------------------------------- networks that `headed` builds
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the layers before the last, given features (M, d, B)."""
+        """Return the outputs (M, k, B) of the layers before the last for features (M, d, B)."""
         return self._run(self._call_body, x)
 
     def head(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the last layer, given its input."""
+        """Return the outputs (M, k, B) of the last layer for its input."""
         weights = self.weights
         return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
 
@@ -116,7 +118,7 @@ class StackedUserModule(StackedModule):
 
 
 class HeadedNetwork(nn.Module):
-    """Network of the user that is followed by a linear layer."""
+    """Network of the user, followed by a linear layer."""
 
     def __init__(self, body: nn.Module, width: int, n_outputs: int) -> None:
         super().__init__()
@@ -130,7 +132,6 @@ class HeadedNetwork(nn.Module):
 def headed(
     module: Callable[[int, int], Any], width: int, n_features: int, n_outputs: int
 ) -> Callable[[int, int], HeadedNetwork]:
-    """Return a function that builds the user's network and adds a linear layer."""
 
     def build(_: int, __: int) -> HeadedNetwork:
         body = check_network(module(n_features, width))
@@ -142,7 +143,6 @@ def headed(
 
 
 def _mangled(name: str) -> str:
-    """Return the name without dots, because names of buffers must not contain dots."""
     return "buffer_" + name.replace(".", "__")
 
 
@@ -153,7 +153,7 @@ def _built(
     n_outputs: int,
     dtype: torch.dtype,
 ) -> nn.Module:
-    """Build the network of one member with its own seed."""
+    """Build the network of one member. Each member has its own seed."""
     with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
         network = build(n_features, n_outputs)
     return check_network(network).to(dtype)
@@ -175,7 +175,6 @@ def check_module(module: Any) -> Callable[[int, int], Any] | None:
 
 
 def check_network(network: Any) -> nn.Module:
-    """Return the result of ``module``, or raise if it is not a torch module."""
     if isinstance(network, nn.Module):
         return network
     raise TypeError(
@@ -186,7 +185,7 @@ def check_network(network: Any) -> nn.Module:
 
 @contextmanager
 def _counted_values(network: nn.Module) -> Iterator[list[int]]:
-    """Yield a list; each run of the network appends the size of the output of each layer to this list."""
+    """Yield a list. Each run of the network appends the size of the output of each layer to this list."""
     counts: list[int] = []
 
     def count(_: nn.Module, __: Any, output: Any) -> None:
@@ -202,7 +201,10 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise unless a network maps (n, n_features) to (n, n_outputs); the error contains ``which``."""
+    """Raise an error unless a network maps (n, n_features) to (n, n_outputs).
+
+    The error contains ``which``.
+    """
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         output = network.eval()(torch.zeros(_TRIAL_ROWS, n_features, dtype=dtype))

@@ -1,4 +1,4 @@
-"""Networks with independent normal weights, trained by local reparameterization."""
+"""Networks with independent normal weights. They are trained by local reparameterization."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from skuq.neural._modules.user_module import StackedUserModule, check_module, he
 
 
 def initial_log_scale(n_inputs: int) -> float:
-    """Return the initial logarithm of the standard deviation of the weights of a layer."""
     return math.log(0.05 / math.sqrt(n_inputs))
 
 
 class UncertainLayer(NamedTuple):
-    """Names of the weights of a layer: means and logarithms of standard deviations."""
+    """Names of two weights of a layer, which are the means and the logarithms of the standard deviations."""
 
     weight: str
     bias: str
@@ -37,7 +36,7 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Settings of the divergence from the prior; ``warm_up`` is a share of the epochs."""
+    """Settings of the divergence from the prior. The time ``warm_up`` is a share of the epochs."""
 
     # Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
     # maximizes the evidence. Biases have a standard normal prior.
@@ -101,13 +100,12 @@ class VariationalModule(StackedModule):
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the last layer of the first member, with the bias as last weight."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw last layers; return a function from rows (B, d) to outputs (S, k, B)."""
+        """Draw last layers. Return a function from rows (B, d) to outputs (S, k, B)."""
         weight, bias, weight_log_scale, bias_log_scale = (
             self.weights[name][0] for name in self.uncertain[-1]
         )
@@ -117,7 +115,7 @@ class VariationalModule(StackedModule):
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
-        """Return the input (M, k, B) of the last layer, with the mean weights of the layers before it."""
+        """Return the input (M, k, B) of the last layer. The layers before it use their mean weights."""
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
@@ -125,7 +123,7 @@ class VariationalModule(StackedModule):
 
 
 class VariationalMLP(VariationalModule):
-    """Multilayer perceptrons with normally distributed weights, in all layers or only in the last."""
+    """Multilayer perceptrons with normally distributed weights in all layers, or only in the last layer."""
 
     # `sizes` contains the number of columns of X, the sizes of the hidden layers and the number of outputs.
     # With `noise`, a learned constant noise variance is an additional output.
@@ -235,7 +233,6 @@ class VariationalMLP(VariationalModule):
             self._gradients[layer.bias_log_scale].addcmul_(bias_variance, factor).sub_(factor)
 
     def _prior_variance(self, weight: Tensor, variance: Tensor) -> Tensor | float:
-        """Return the prior variance of the weights of a layer, from their means and variances."""
         given = self.divergence.prior_variance
         return (weight.square() + variance).mean(dim=(1, 2), keepdim=True) if given is None else given
 
@@ -249,7 +246,6 @@ class VariationalMLP(VariationalModule):
         return n_draws * max(self.sizes[1:])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> StackedMLP:
-        """Return networks whose weights are drawn from the posterior of the first member."""
         parts = []
         for layer in self.layers:
             for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
@@ -262,18 +258,17 @@ class VariationalMLP(VariationalModule):
 
 
 def _drawn(mean: Tensor, log_scale: Tensor, n_draws: int, rng: np.random.Generator) -> Tensor:
-    """Draw independent normal values (S, ...), given their means and logarithms of standard deviations."""
+    """Draw independent normal values (S, ...) with the given means and logarithms of standard deviations."""
     z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape)))
     return mean + log_scale.exp() * z.to(mean)
 
 
 def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP:
-    """Return networks whose weights are drawn from the posterior of the first member."""
     return cast(VariationalMLP, module).drawn(n_draws, np.random.default_rng(seed))
 
 
 class VariationalUserModule(StackedUserModule, VariationalModule):
-    """The user's networks, each followed by an uncertain last layer."""
+    """Networks of the user. Each network is followed by an uncertain last layer."""
 
     def forward_members(self, x: Tensor) -> Tensor:
         x = self.features(x)
@@ -291,7 +286,7 @@ class VariationalUserModule(StackedUserModule, VariationalModule):
 
 @dataclass(frozen=True)
 class VariationalArchitecture:
-    """Settings of networks with uncertain weights, in all layers or only in the last."""
+    """Settings of networks whose weights are uncertain in all layers, or only in the last layer."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None

@@ -1,4 +1,7 @@
-"""Scale and tails of a predictive distribution, estimated from rows that are not used in training."""
+"""Scale and tails of a predictive distribution.
+
+They are estimated from rows that are not used in training.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,22 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
-"""Candidate degrees of freedom: from the heaviest tails with an estimable variance to nearly normal tails."""
+"""Candidate degrees of freedom, from the heaviest tails whose variance can be estimated to nearly normal
+tails."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Factor of the standard deviations, and degrees of freedom; infinite degrees of freedom are normal."""
+    """Factor of the standard deviations, and degrees of freedom.
+
+    Infinite degrees of freedom mean a normal distribution.
+    """
 
     factor: float = 1.0
     df: float = np.inf
 
     @classmethod
     def fit_scale(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the factor for which normal intervals contain the share ``coverage`` of the residuals z."""
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
 
@@ -46,7 +52,6 @@ class Calibration:
         return cls(float(scale[best, 0]) * np.sqrt(tail / (tail - 2)), tail)
 
     def apply(self, loc: FloatArray, scale: FloatArray, epistemic: FloatArray | None = None) -> Distribution:
-        """Return the distribution with mean ``loc`` and with rescaled standard deviations."""
         if np.isinf(self.df):
             return Normal(loc, self.factor * scale, None if epistemic is None else self.factor * epistemic)
         width = self.factor * np.sqrt(1 - 2 / self.df)

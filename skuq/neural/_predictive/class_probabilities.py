@@ -40,7 +40,7 @@ class EntropyParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassPosterior(TrainedNetworks, ABC):
-    """Networks that predict the logits of K classes, computed in blocks of rows."""
+    """Networks that predict the logits of K classes. The logits are computed in blocks of rows."""
 
     @abstractmethod
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
@@ -51,7 +51,7 @@ class ClassPosterior(TrainedNetworks, ABC):
             yield torch.softmax(logits, dim=-1).numpy()
 
     def members(self, X: FloatArray) -> FloatArray:
-        """Return the probabilities (n, M, K) by the members."""
+        """Return the probabilities (n, M, K) that the members predict."""
         return np.concatenate(list(self._proba(X)))
 
     def mean(self, X: FloatArray) -> FloatArray:
@@ -59,7 +59,6 @@ class ClassPosterior(TrainedNetworks, ABC):
         return np.concatenate([_mean_over_members(proba) for proba in self._proba(X)])
 
     def entropies(self, X: FloatArray) -> EntropyParts:
-        """Return the entropies of the mean probabilities, with aleatoric and epistemic parts."""
         parts = [
             (entr(_mean_over_members(proba)).sum(axis=-1), _mean_over_members(entr(proba).sum(axis=-1)))
             for proba in self._proba(X)
@@ -81,7 +80,7 @@ class EnsembleClassPosterior(ClassPosterior):
 
 @dataclass(frozen=True, eq=False)
 class DrawnClassPosterior(ClassPosterior):
-    """Networks that are drawn from one trained network; the draws are the same for all rows and calls."""
+    """Networks that are drawn from one trained network. All rows and all calls use the same draws."""
 
     n_draws: int
     seed: int
@@ -92,7 +91,7 @@ class DrawnClassPosterior(ClassPosterior):
 
 
 def _mean_over_members(values: FloatArray) -> FloatArray:
-    """Return means over the second axis; the mean of equal members is exact."""
+    """Return means over the second axis. The mean of equal members is exact."""
     first = values[:, 0]
     mean: FloatArray = first + (values - first[:, np.newaxis]).mean(axis=1)
     return mean

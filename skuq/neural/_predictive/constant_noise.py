@@ -1,4 +1,4 @@
-"""Posterior of networks that do not predict a variance, with a constant noise variance."""
+"""Posterior of networks that do not predict a variance. The noise variance is constant."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
-    """Random functions for the standardized target, with the constant noise variance ``noise``."""
+    """Random functions for the standardized target. The noise has the constant variance ``noise``."""
 
     noise: float
 
     @abstractmethod
     def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of the standardized target, given standardized features."""
+        """Return the mean and the epistemic variance of the standardized target for standardized features."""
 
     @abstractmethod
     def draw_latent(self, features: FloatArray) -> FloatArray:
@@ -30,11 +30,10 @@ class ConstantNoisePosterior(Posterior):
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise, in the units of y."""
+        """Return the standard deviation of the noise, in the units of y."""
         return self.scaler.y_scale * float(np.sqrt(self.noise))
 
     def with_likely_noise(self, rows: TrainingData) -> Self:
-        """Return the same functions with the noise variance that maximizes the likelihood of the rows."""
         mean, epistemic = self.latent_moments(self.scaler.features(rows.X))
         residual = self.scaler.target(rows.y) - mean
         return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
@@ -55,7 +54,6 @@ class ConstantNoisePosterior(Posterior):
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:
-    """Return the noise variance that maximizes the likelihood of residuals, given the epistemic variance."""
     square = np.square(residual)
 
     def cost(noise: float) -> float:

@@ -20,7 +20,7 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Means and noise standard deviations (n, M) by M members, and the mask of used members."""
+    """Means and noise standard deviations (n, M) that M members predict, and the mask of used members."""
 
     loc: FloatArray
     scale: FloatArray
@@ -32,7 +32,7 @@ class NetworkPredictions:
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior(Posterior):
-    """Networks with equal weights that predict a mean and a variance."""
+    """Networks with equal weights. Each network predicts a mean and a variance."""
 
     n_outputs: int
     output: str = "moments"
@@ -48,7 +48,7 @@ class EnsemblePosterior(Posterior):
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members; with None as ``used``, all members are used for all rows."""
+        """Return the predictions of the members. With None as ``used``, all members are used for all rows."""
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
@@ -57,18 +57,19 @@ class EnsemblePosterior(Posterior):
 
     @property
     def unit(self) -> float:
-        """Power of two near the standard deviation of y, in which squares do not overflow or underflow."""
+        """Return the largest power of two up to the standard deviation of y.
+
+        In this unit, squares do not overflow.
+        """
         return power_of_two(self.scaler.y_scale)
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of each row over its used members, in the units of y."""
         unit = self.unit
         moments = self._moments_in_unit(members.in_units_of(unit))
         epistemic = None if moments.epistemic is None else unit * moments.epistemic
         return Moments(unit * moments.mean, epistemic, unit * moments.total)
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of the predictions, both in units of `unit`."""
         # The mean of k members has a larger variance than the mean of M members, by the epistemic variance
         # times 1/k - 1/M.
         loc, used = members.loc, members.used
@@ -90,8 +91,8 @@ class EnsemblePosterior(Posterior):
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
-                "the members must differ to calibrate by their spread, but they agree on some rows that are "
-                "not used in training. Use a loss with a variance and output='moments', or calibration=None."
+                "the calibration needs members that differ, but on some rows that are not used in training, "
+                "all members are equal. Use a loss with a variance and output='moments', or calibration=None."
             )
         if self.output == "members":
             lower, upper = Empirical(members.loc).interval(self.coverage).T
@@ -101,14 +102,12 @@ class EnsemblePosterior(Posterior):
         return z
 
     def _out_of_bag(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
-        """Return the predictions by the out-of-bag members of each row, in units of `unit`."""
         return self.predictions(X, oob_mask).in_units_of(self.unit)
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
         return self.distribution_of(self.predictions(X), calibration)
 
     def distribution_of(self, members: NetworkPredictions, calibration: Calibration) -> Distribution:
-        """Return the calibrated distribution of each row over its used members."""
         moments = self.moments_of(members)
         if self.output == "moments":
             return calibration.apply(moments.mean, moments.total, moments.epistemic)
@@ -121,7 +120,7 @@ class EnsemblePosterior(Posterior):
 
 
 class NetworkPosterior(EnsemblePosterior):
-    """Single network, which cannot separate epistemic uncertainty from noise."""
+    """Single network. It cannot separate epistemic uncertainty from noise."""
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
         return Moments(members.loc[:, 0], None, members.scale[:, 0])
@@ -139,7 +138,6 @@ class BootstrapPosterior(EnsemblePosterior):
         return loc, np.full(loc.shape, self.noise_std)
 
     def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
-        """Return the same networks with the noise variance of equation 9, estimated from out-of-bag rows."""
         mean, spread = self._mean_and_spread(self._out_of_bag(rows.X, oob_mask))
         noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
@@ -175,7 +173,10 @@ def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> t
 
 
 def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the variance of the used values; for one used value, the variance of all values."""
+    """Return the mean and the variance of the used values.
+
+    For a single used value, the variance is the variance of all values.
+    """
     count = used.sum(axis=1)
     start = values[:, :1]  # subtracted to avoid rounding errors of large means
     mean = start[:, 0] + (used * (values - start)).sum(axis=1) / count

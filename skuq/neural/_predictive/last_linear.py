@@ -1,4 +1,4 @@
-"""Posterior of networks with normally distributed weights in a linear last layer."""
+"""Posterior of networks whose linear last layer has normally distributed weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 
 @dataclass(frozen=True, eq=False)
 class LastLinearPosterior(ConstantNoisePosterior):
-    """Normal weights of the last layer; the moments have a closed form or come from ``n_draws`` functions."""
+    """Normal weights of the last layer.
+
+    The moments have a closed form, or are computed from ``n_draws`` functions.
+    """
 
     weights: LastLayerWeights
     n_draws: int

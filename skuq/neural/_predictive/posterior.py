@@ -15,7 +15,7 @@ from skuq.neural._training.scaling import Standardizer
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean and standard deviations (n,) in the units of y; ``epistemic`` is None for a single network."""
+    """Mean and standard deviations (n,) in the units of y. For a single network, ``epistemic`` is None."""
 
     mean: FloatArray
     epistemic: FloatArray | None
@@ -31,7 +31,7 @@ class TrainedNetworks:
     device: str
 
     def __getstate__(self) -> dict[str, Any]:
-        """Exclude the networks, because they are pickled as part of the estimator's net."""
+        """Exclude the networks, because they are pickled as part of the net of the estimator."""
         return {name: value for name, value in vars(self).items() if name != "module"}
 
 
@@ -41,19 +41,25 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def moments(self, X: FloatArray) -> Moments:
-        """Return the mean and the epistemic and total standard deviations of each row."""
+        """Return the mean of each row, and its epistemic and total standard deviations."""
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations (n, M) by the members; they are equal for all calls."""
+        """Return means and noise standard deviations (n, M) of M members. They are the same in all calls."""
 
     @property
     def calibrates_tails(self) -> bool:
-        """Whether calibration also estimates the tails; False if the tails come from a sample of members."""
+        """Return whether calibration also estimates the tails.
+
+        It is False if a sample of members determines the tails.
+        """
         return True
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return residuals in units of the predicted std; only networks in ``oob_mask`` (n, M) are used."""
+        """Return residuals in units of the predicted std.
+
+        Only the networks in ``oob_mask`` (n, M) are used.
+        """
         moments = self.moments(X)
         return (y - moments.mean) / moments.total
 

@@ -1,4 +1,4 @@
-"""Networks that are drawn from one trained network; the draws are the same for all rows and calls."""
+"""Networks that are drawn from one trained network. All rows and all calls use the same draws."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _DrawsNetworks(Protocol):
         """Return the approximate number of hidden values per row for ``n_draws`` networks."""
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks; return a function from rows (B, d) to outputs (S, k, B)."""
+        """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
 
 
 def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:
@@ -45,7 +45,7 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
 
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior(Posterior):
-    """One network and ``n_draws`` draws of dropped units; each draw predicts a mean and a noise variance."""
+    """One network with ``n_draws`` draws of dropped units. Each draw predicts a mean and a noise variance."""
 
     n_draws: int
     seed: int
@@ -73,7 +73,7 @@ class DropoutPosterior(Posterior):
         spread = moments.total if self.output == "moments" else moments.epistemic
         if spread is None or (self.output == "members" and not spread.min() > 0):
             raise ValueError(
-                "the draws must differ to calibrate by their spread, but they agree on some held-out rows. "
+                "the calibration needs draws that differ, but on some held-out rows, all draws are equal. "
                 "Use a higher `dropout`, output='moments', or calibration=None."
             )
         return (y - moments.mean) / spread
@@ -86,14 +86,17 @@ class DropoutPosterior(Posterior):
         return Empirical(mean + calibration.factor * (loc - mean))
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield means and variances (b, S) of the standardized target by S draws, for blocks of rows."""
+        """Yield means and variances (b, S) of the standardized target.
+
+        There are S draws for each block of rows.
+        """
         for output in drawn_outputs(self, X, self.n_draws, self.seed):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPosterior(ConstantNoisePosterior):
-    """Networks that ``sample(module)`` returns: draws from normal weights, or snapshots."""
+    """Networks that ``sample(module)`` returns. They are draws from normal weights, or snapshots."""
 
     sample: Callable[[StackedModule], StackedModule]
 

@@ -1,4 +1,4 @@
-"""Training rows of each member, and batches of these rows; both do not depend on other members."""
+"""Training rows of each member, and batches of these rows. Neither depends on the other members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skuq._typing import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Features (B, M, d), targets (B, M) and weights (B, M) or None of one batch."""
+    """Features (B, M, d), targets (B, M), and weights (B, M) or None, of one batch."""
 
     x: Tensor
     y: Tensor
@@ -26,7 +26,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """Numbers of the training rows of a member, with repetitions, and its random generator for the order."""
+    """Numbers of the training rows of a member with repetitions, and the random generator for their order."""
 
     drawn: IntArray
     order: np.random.Generator
@@ -39,7 +39,6 @@ class MemberRows:
 
 
 def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
-    """Return the number of batches per epoch and the number of rows per batch."""
     # All batches have the same size, because the gradient of a small last batch would be too noisy. Each
     # epoch therefore leaves out a few random rows.
     n_batches = max(1, round(n_rows / batch_size))
@@ -47,7 +46,7 @@ def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
 
 
 class MemberBatches:
-    """Batches of one epoch, from the data of all fits; each member has its own rows in its own order."""
+    """Batches of one epoch from the data of all fits. Each member has its own rows in its own order."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 
 class ScoringRows(NamedTuple):
-    """Rows of all fits that use the same score: row numbers, fits, targets and weights."""
+    """Rows of all fits that use the same score. They have row numbers, fits, targets and weights."""
 
     score: TrainingLoss
     rows: Tensor
@@ -29,7 +29,7 @@ class ScoringRows(NamedTuple):
 
 
 class KeepBestEpoch(Callback):
-    """Callback that scores each fit every few epochs, and keeps the weights of its best epoch."""
+    """Callback that scores each fit every few epochs and keeps the weights of its best epoch."""
 
     # The score of a row is the score of the averaged forecast of the members that are not trained on this
     # row. Scores of single members would favor epochs before the mean is learned. `data` contains the
@@ -72,7 +72,6 @@ class KeepBestEpoch(Callback):
         return self
 
     def _rows_of_members(self) -> list[IntArray]:
-        """Return the numbers of the rows that score each member, in the data of all fits."""
         offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
         return [
             np.flatnonzero(mask) + offset
@@ -81,7 +80,6 @@ class KeepBestEpoch(Callback):
         ]
 
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
-        """Return the row numbers as one padded matrix, and count the members per row."""
         y = self.data[1]
         padding_row = len(y)  # its sums are not used
         longest = max(len(rows) for rows in rows_of_members)
@@ -132,7 +130,7 @@ class KeepBestEpoch(Callback):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no fit needs further epochs."""
+        """Return whether no fit needs further epochs."""
         return not self._running.any()
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
@@ -149,7 +147,7 @@ class KeepBestEpoch(Callback):
             self._best_state[name][members] = value.detach()[members]
 
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
-        """Restore the best weights; a fit without a finite score keeps its last weights."""
+        """Restore the best weights. A fit without a finite score keeps its last weights."""
         unscored = np.isinf(self._best_scores)
         self.best_epochs_[unscored] = len(self.scores_)
         if self._best_state:
@@ -159,7 +157,7 @@ class KeepBestEpoch(Callback):
                     value.copy_(self._best_state[name])
 
     def _score(self, module: StackedModule) -> FloatArray:
-        """Return the score of each fit; NaN is replaced by infinity."""
+        """Return the score of each fit. NaN is replaced by infinity."""
         X, y = self.data
         module.eval()
         # sums over the members of each row; the last entry belongs to the padding row
@@ -178,7 +176,7 @@ class KeepBestEpoch(Callback):
         return np.where(np.isnan(scores), np.inf, scores)
 
     def _mean_scores(self, averages: Sequence[Tensor]) -> FloatArray:
-        """Return the mean score of each fit over its scored rows; NaN if there are none."""
+        """Return the mean score of each fit over its scored rows. It is NaN if there are no such rows."""
         value = torch.zeros_like(self._total_weight)
         for score, rows, fits, y, weight in self._scoring_rows:
             row_scores = score.score_average([average[rows] for average in averages], y)
@@ -188,12 +186,12 @@ class KeepBestEpoch(Callback):
 
 
 class EndTraining(Callback):
-    """End the training when `KeepBestEpoch` needs no further epochs."""
+    """Callback that ends the training when `KeepBestEpoch` needs no further epochs."""
 
     def __init__(self, keeper: KeepBestEpoch) -> None:
         self.keeper = keeper
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Raise the exception by which callbacks of skorch end a training."""
+        """Raise the exception with which callbacks of skorch end a training."""
         if self.keeper.has_ended:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Held-out rows, which score epochs or calibrate the distribution."""
+"""Held-out rows, on which epochs are scored or the distribution is calibrated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq._typing import BoolArray, IntArray
 
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
-    """Return the mask of the held-out rows; with ``by_class``, the draw is stratified by class."""
+    """Return the mask of the held-out rows. With ``by_class``, the draw is stratified by class."""
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
@@ -36,13 +36,13 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows with positive weight, but all test rows of its first split "
-            "have weight 0."
+            "`validation_size` must hold out rows with positive weight, but in the first split of the "
+            "splitter, all test rows have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows with positive weight for training, but all of them are test "
-            "rows of its first split."
+            "`validation_size` must leave rows with positive weight for training, but the first split of the "
+            "splitter puts all these rows into the test set."
         )
     return held_out
 
@@ -51,8 +51,8 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(
-                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, so that rows "
-                f"for training remain, got {size}."
+                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, got {size}. "
+                "At least one row must remain for training."
             )
         return int(size)
     share = float(size)
@@ -62,7 +62,7 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
 
 
 def _checked_splitter(validation_size: Any) -> Any:
-    """Return the splitter or iterable, or raise if it is neither or needs groups."""
+    """Return the splitter or the iterable. Raise an error if it is neither, or if it needs groups."""
     splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
     if isinstance(validation_size, str) or not splits:
         raise ValueError(

@@ -49,7 +49,7 @@ class MemberObjective(nn.Module):
 
 
 class StackedNet(ProbabilisticNet):
-    """Skorch net of many members; ``fit`` accepts `MemberBatches`."""
+    """Skorch net of many members. The argument of ``fit`` may be `MemberBatches`."""
 
     # Events of single batches are sent only if a callback handles them, and losses are copied from the device
     # once per epoch. Otherwise, both would take more time than the training of a few members.
@@ -76,7 +76,7 @@ class StackedNet(ProbabilisticNet):
         return [*timer, ("print_log", PrintLog())] if self.verbose else timer
 
     def initialize_optimizer(self, triggered_directly: bool | None = None) -> StackedNet:
-        """Create the optimizer, with one parameter group per group of members with equal learning rates."""
+        """Create the optimizer. Members with equal learning rates have one parameter group."""
         self.module_.begin_training()
         options = self.get_params_for("optimizer")
         options.pop("lr", None)
@@ -106,11 +106,9 @@ class StackedNet(ProbabilisticNet):
         """Check nothing, because the estimator has already checked the data."""
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
-        """Return the batches without a validation set."""
         return X, None
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Return batches unchanged, or skorch's iterator for predictions."""
         return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:

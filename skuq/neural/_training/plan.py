@@ -18,32 +18,34 @@ from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
 AUTO_EPOCHS = (8000, 40, 200)
-"""Number of steps, smallest and largest number of epochs for ``max_epochs="auto"``."""
+"""Number of steps, smallest number of epochs and largest number of epochs for ``max_epochs="auto"``."""
 
 LONG_TRAINING = (6000, 40, 1000)
-"""Number of steps, smallest and largest number of epochs for other trainings.
+"""Number of steps, smallest number of epochs and largest number of epochs of long trainings.
 
-They apply to training with noise, and without selection of the epoch: few rows then need as many steps as
-many rows. With dropout on the 277 rows of the yacht data, errors after 200 epochs were 1.4 times as large as
-after 6000 steps."""
+Trainings with noise and without selection of the epoch are long, because few rows then need as many steps as
+many rows. With dropout on the 277 rows of the yacht data, the errors after 200 epochs were 1.4 times as large
+as the errors after 6000 steps.
+"""
 
 _MOST_EPOCHS = 1000
-"""Largest number of epochs of a second training after `AUTO_EPOCHS`."""
+"""A second training after `AUTO_EPOCHS` has at most this number of epochs."""
 
 _STILL_IMPROVING = 0.95
-"""Share of the epochs; if the best epoch comes later, a longer training may be better."""
+"""If the best epoch comes after this share of the epochs, a longer training may be better."""
 
 PATIENCE = 2
-"""Number of epochs of a training of `AUTO_EPOCHS`, in multiples of its best epoch. On noisy targets, the best
-epoch is often an early one."""
+"""A training with `AUTO_EPOCHS` ends after this multiple of its best epoch. For noisy targets, the best epoch
+is often early."""
 
 _N_FOLDS = 4
-"""Number of folds of `plan_folds`; 5 of 20 members leave out each row, enough to estimate their spread."""
+"""Number of folds of `plan_folds`. Of 20 members, 5 then leave out each row, which is enough to estimate
+their spread."""
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of a training; fits with equal options may be trained together."""
+    """Options of a training. Fits with equal options may be trained together."""
 
     architecture: Architecture
     batch_size: int = 32
@@ -61,7 +63,6 @@ class TrainingOptions:
     verbose: int = 0
 
     def epochs(self, n_batches: int) -> int:
-        """Return the number of epochs, given the number of steps per epoch."""
         if self.max_epochs == "auto":
             steps, fewest, most = self.auto_epochs
             return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
@@ -70,7 +71,6 @@ class TrainingOptions:
         return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
-        """Return options of a longer training if the scores improved until the largest number of epochs."""
         # Targets without noise need more steps than targets with noise. With few rows, the largest number of
         # epochs of "auto" has too few steps.
         steps, fewest, most = self.auto_epochs
@@ -82,7 +82,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Specification of the training of an estimator, independent of the data."""
+    """Specification of the training of an estimator. It does not depend on the data."""
 
     # With `bootstrap`, epochs are scored on out-of-bag rows, otherwise on held-out rows. `draw_rows` replaces
     # the draws with replacement. If `counts_rows`, weights must be numbers of repetitions.
@@ -106,7 +106,10 @@ class TrainingSpec:
         seed: int,
         row_factor: FloatArray | None = None,
     ) -> FitPlan:
-        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, as weights do."""
+        """Return the plan of one fit.
+
+        The factor ``row_factor`` (n,) multiplies losses and scores, as weights do.
+        """
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
         if row_factor is not None:
@@ -163,7 +166,7 @@ class FitPlan:
 
 
 def resolve_learning_rate(rate: Any, auto: float) -> Any:
-    """Return ``rate``, or ``auto`` if ``rate`` is "auto"; a later step checks numbers."""
+    """Return ``auto`` if ``rate`` is "auto", and ``rate`` otherwise. A later step checks numbers."""
     if isinstance(rate, str):
         check_option(rate, "learning_rate", ("auto",))
         return auto
@@ -171,7 +174,6 @@ def resolve_learning_rate(rate: Any, auto: float) -> Any:
 
 
 def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:
-    """Return the rows of each member: all rows, or a bootstrap sample with the same number of rows."""
     # The draws ignore weights, because rows with a large weight must also be out of bag for some members.
     return [
         MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
@@ -180,7 +182,7 @@ def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool
 
 
 def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return, for each member, the rows outside one of four random folds."""
+    """Return the rows outside one of four random folds for each member."""
     # Each group of four members has its own folds. All members have the same number of rows, which is the
     # number of rows outside the largest fold.
     k = min(_N_FOLDS, len(rows))
@@ -196,11 +198,13 @@ def plan_folds(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
 
 
 def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return bootstrap rows for pairs of successive members; both have the same rows in different orders."""
+    """Return bootstrap rows for pairs of successive members.
+
+    Both members of a pair have the same rows in different orders.
+    """
     drawn = [bag.drawn for bag in plan_members(seeds[::2], rows, bootstrap=True)]
     return [MemberRows(drawn[member // 2], seed.order) for member, seed in enumerate(seeds)]
 
 
 def rows_with_weight(mask: BoolArray, data: TrainingData) -> IntArray:
-    """Return the row numbers of a mask, without rows with weight 0."""
     return np.flatnonzero(mask if data.sample_weight is None else mask & (data.sample_weight > 0))

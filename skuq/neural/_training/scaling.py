@@ -1,4 +1,4 @@
-"""Inputs of networks: standardized numbers, and codes of categories, in float64."""
+"""Inputs of networks, which are standardized numbers and codes of categories, in float64."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 
 FEW_CATEGORIES = 3
-"""Largest number of categories of a column that becomes indicators in networks with embeddings."""
+"""In networks with embeddings, a column with at most this number of categories becomes indicators."""
 
 
 def table_of(X: Any) -> pd.DataFrame | None:
-    """Return X if it is a data frame with columns of strings, categories or dates, otherwise None."""
     table = as_table(X) if hasattr(X, "columns") else None
     if table is None or all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes):
         return None
@@ -28,7 +27,7 @@ def table_of(X: Any) -> pd.DataFrame | None:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of the training rows: numbers, and codes of categories.
+    """Columns of the training rows, with numbers and codes of categories.
 
     The code 0 stands for missing and unknown categories. Columns with at most ``max_indicators`` categories
     become indicators, which are numbers. Columns of numbers with missing training values, marked in ``gaps``,
@@ -42,7 +41,7 @@ class Columns:
 
     @classmethod
     def fit(cls, X: Any, max_indicators: float) -> Self:
-        """Find the categories, and the columns with missing values, of a data frame or an array."""
+        """Find the categories of a data frame or an array, and the columns with missing values."""
         encoder = None if isinstance(X, np.ndarray) else TableEncoder("codes").fit(X)
         numbers, codes = _encoded(encoder, X)
         sizes = (1 + codes.max(axis=0)).astype(int).tolist()
@@ -51,11 +50,10 @@ class Columns:
 
     @property
     def embedded(self) -> BoolArray:
-        """Mask of the columns of categories that are not indicators."""
+        """Return the mask of the columns of categories that are not indicators."""
         return np.array([size > 1 + self.max_indicators for size in self.sizes], dtype=bool)
 
     def __call__(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the numbers and indicators, NaN for missing numbers, and the codes of embedded columns."""
         numbers, codes = _encoded(self.encoder, X)
         indicators = [
             code[:, np.newaxis] == np.arange(1, size)
@@ -77,7 +75,7 @@ def _encoded(encoder: TableEncoder | None, X: Any) -> tuple[FloatArray, FloatArr
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """Means and standard deviations of the training rows; weights count repetitions."""
+    """Means and standard deviations of the training rows. A weight is a number of repetitions."""
 
     # A constant column has an infinite scale, so that it does not change predictions. Missing numbers become
     # 0, the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and
@@ -101,7 +99,10 @@ class Standardizer:
 
     @classmethod
     def fit_features(cls, data: TrainingData, standardize: Any) -> Self:
-        """Return the standardizer of the features: per column, common to "all" columns, or without effect."""
+        """Return the standardizer of the features.
+
+        With "all", all columns have one scale. With False, nothing changes.
+        """
         columns = Columns.fit(data.X, np.inf)
         if not standardize:
             return cls(columns, np.zeros(()), np.ones(()), 0.0, 1.0)
@@ -117,7 +118,7 @@ class Standardizer:
 
     @property
     def n_codes(self) -> list[int]:
-        """Number of codes of each column of codes."""
+        """Return the number of codes of each column of codes."""
         sizes, embedded = self.columns.sizes, self.columns.embedded
         return [size for size, is_embedded in zip(sizes, embedded, strict=True) if is_embedded]
 
@@ -150,7 +151,6 @@ def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, Flo
 
 
 def _filled(X: FloatArray, share: FloatArray) -> FloatArray:
-    """Return X with the mean of the other values of the column in place of missing values."""
     missing = np.isnan(X)
     if not missing.any():
         return X

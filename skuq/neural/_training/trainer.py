@@ -1,4 +1,4 @@
-"""Joint training of fits; networks with equal options are stacked."""
+"""Joint training of several fits. Networks with equal options are stacked."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ from skuq.neural._training.plan import FitPlan, TrainingOptions
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
-"""Number of weights whose training fits into the cache of a processor core; larger stacks are not faster."""
+"""The training of this number of weights fits into the cache of a processor core. Larger stacks are not
+faster."""
 _GPU_WEIGHTS = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedFit:
-    """Trained members of one fit (``net.module_``), and the epoch of their weights, counted from 1."""
+    """Trained members of one fit (``net.module_``), and the epoch of their weights.
+
+    Epochs are counted from 1.
+    """
 
     net: StackedNet
     plan: FitPlan
@@ -45,7 +49,7 @@ def train(
     n_jobs: int | None = None,
     on_epoch: Callable[..., object] | None = None,
 ) -> list[TrainedFit]:
-    """Train all fits in chunks of the fastest size; the results do not depend on ``n_jobs``."""
+    """Train all fits in chunks of the fastest size. The results do not depend on ``n_jobs``."""
     device = read_device(options.device, sum(len(plan.seeds) for plan in plans))
     chunks = [chunk for group in _groups(plans, options) for chunk in _chunks(plans, group, options, device)]
     tasks = [([plans[k] for k in chunk.fits], chunk) for chunk in chunks]
@@ -62,7 +66,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Members that are trained in one net; ``spans`` contains the range of members of each fit."""
+    """Members that are trained in one net. For each fit, ``spans`` contains the range of its members."""
 
     fits: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
@@ -71,7 +75,10 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Results of one chunk for each fit: losses (epochs, members), and scores (epochs,), which may be NaN."""
+    """Results of one chunk for each fit.
+
+    They are losses (epochs, members), and scores (epochs,) that may be NaN.
+    """
 
     modules: list[StackedModule]
     losses: list[FloatArray]
@@ -81,7 +88,6 @@ class _Part:
 
 
 def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
-    """Return groups of fits with the same shape of batches, as indices of the plans."""
     groups: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         shape = plan.batch_shape(options.batch_size)
@@ -93,7 +99,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
 def _chunks(
     plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
 ) -> list[_Chunk]:
-    """Divide the members of a group into chunks; members that are scored together are in one chunk."""
+    """Divide the members of a group into chunks. Members that are scored together are in one chunk."""
     first = plans[group[0]]
     shape = first.batch_shape(options.batch_size)
     dtype = read_dtype(options.dtype)
@@ -114,7 +120,6 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return nearly equal ranges of the members of a fit, or a single range if ``together``."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))
@@ -165,7 +170,7 @@ def _train_chunk(
 def _batches(
     plans: Sequence[FitPlan], shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> MemberBatches:
-    """Concatenate the data of all fits, and shift the members' row numbers accordingly."""
+    """Concatenate the data of all fits, and shift the row numbers of the members accordingly."""
     X = torch.as_tensor(np.concatenate([plan.X for plan in plans]), dtype=dtype, device=device)
     y = torch.as_tensor(np.concatenate([plan.y for plan in plans]), dtype=dtype, device=device)
     weight = None
@@ -204,7 +209,7 @@ def _net(
 
 
 def _check_trained(net: StackedNet) -> None:
-    """Raise if weights are not finite, or if the user interrupted the training."""
+    """Raise an error if weights are not finite, or if the user interrupted the training."""
     n_epochs = len(net.member_losses_)
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
@@ -218,7 +223,7 @@ def _check_trained(net: StackedNet) -> None:
 
 
 def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan]) -> _Part:
-    """Divide the members and scores of a net among its fits."""
+    """Divide the members and the scores of a net among its fits."""
     module = net.module_.to("cpu").eval()
     edges = np.cumsum([0, *(len(plan.seeds) for plan in plans)]).tolist()
     spans = [slice(a, b) for a, b in pairwise(edges)]
@@ -250,7 +255,7 @@ class _ReportEpoch(Callback):
 def _collect(
     plans: Sequence[FitPlan], chunks: list[_Chunk], parts: list[_Part], options: TrainingOptions
 ) -> list[TrainedFit]:
-    """Join the members of each fit, which may be in several chunks."""
+    """Join the members of each fit. The members may be in several chunks."""
     pieces: dict[int, list[tuple[_Part, int]]] = {k: [] for k in range(len(plans))}
     for chunk, part in zip(chunks, parts, strict=True):
         for position, k in enumerate(chunk.fits):

@@ -71,13 +71,11 @@ def _ngboost_supports(estimator: Any) -> bool:
 
 
 def _is_multivariate_normal(family: Any) -> bool:
-    """Return whether a class or an object is of NGBoost's multivariate normal family."""
     kind = family if isinstance(family, type) else type(family)
     return kind.__module__.startswith("ngboost.") and kind.__name__ == "MVN"
 
 
 def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
-    """Return the quantiles of the forest at 199 levels, in one pass through the trees."""
     check_is_fitted(estimator)
     values = np.asarray(estimator.predict(X, quantiles=_LEVELS), dtype=np.float64)
     if values.ndim == 3:
@@ -86,7 +84,6 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
 
 
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
-    """Return skpro's prediction as a distribution of the same family, if skuq or scipy has this family."""
     if not estimator.is_fitted:
         raise not_fitted(estimator)
     if hasattr(X, "reset_index"):  # skpro selects samples by the index, which may have duplicates.
@@ -127,7 +124,7 @@ def _skpro_scipy(
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
+    """Return the samples as an Empirical distribution. They are a data frame with the index (sample, row)."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
@@ -167,4 +164,4 @@ ADAPTERS: dict[str, Adapter] = {
     **PARAMETER_ADAPTERS,
     **AUTOML_ADAPTERS,
 }
-"""Adapters by the public import path of the class."""
+"""Adapters by the import path that users have for the class."""

@@ -34,11 +34,10 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
 
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """Return the prediction of the model inside FLAML's AutoML or learner, which first preprocesses X."""
     if automl.model is None:
         raise NotFittedError(
-            f"this {type(automl).__name__} must have a model, got none, because `fit` was not called or "
-            "failed in every trial. Use `verbose=3` to log each trial."
+            f"this {type(automl).__name__} has no model. Either `fit` was not called, or every trial failed. "
+            "Call `fit`, with `verbose=3` to log each trial."
         )
     return predict(automl.model, automl.preprocess(X))
 
@@ -73,7 +72,6 @@ def _skrub_search_parts(search: Any) -> list[Any]:
 
 
 def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
-    """Return the distribution of the last estimator."""
     evaluate = getattr(learner, "_eval_in_mode", None)
     dist = None if evaluate is None else evaluate("predict_dist", X)
     if not isinstance(dist, Distribution):
@@ -88,7 +86,6 @@ def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
 
 
 def _autogluon_dist(predictor: Any, X: Any) -> Quantiles:
-    """Return the predicted quantiles as a distribution."""
     if not _autogluon_supports(predictor):
         raise NotProbabilisticError(
             "this TabularPredictor must predict several quantiles, got problem type "
@@ -120,4 +117,4 @@ AUTOML_ADAPTERS: dict[str, Adapter] = {
     "autogluon.tabular.TabularPredictor": Adapter(_autogluon_dist, _autogluon_supports, points=False),
     "skrub.SkrubLearner": Adapter(_skrub_learner_dist, lambda learner: hasattr(learner, "predict")),
 }
-"""Adapters by the public import path of the class."""
+"""Adapters by the import path that users have for the class."""

@@ -20,13 +20,13 @@ from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.no_distribution import not_fitted
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels of the quantiles that represent a family without a closed form."""
+"""A family without a closed form is represented by its quantiles at these levels."""
 
 Build = Callable[..., Distribution]
 
 
 def _xgboostlss_dist(estimator: Any, X: Any) -> Distribution:
-    """Return the boosted family."""
+    """Return the predictive distribution in the family that the boosting models."""
     if getattr(estimator, "booster", None) is None:
         raise not_fitted(estimator)
     data = sys.modules["xgboost"].DMatrix(X)  # imported already, because a fitted model exists
@@ -70,7 +70,6 @@ def _poisson(rate: FloatArray) -> ScipyDistribution:
 
 
 def _inflated(build: Build) -> Build:
-    """Return a family of counts with additional zeros of the probability ``gate``."""
 
     def zero_inflated(gate: FloatArray, **parameters: FloatArray) -> Distribution:
         counts = build(**parameters)
@@ -81,7 +80,6 @@ def _inflated(build: Build) -> Build:
 
 
 def _adjusted(build: Build) -> Build:
-    """Return a continuous family with zeros of the probability ``gate``."""
     return lambda gate, **parameters: Hurdle(gate, build(**parameters))
 
 
@@ -103,9 +101,9 @@ _FAMILIES: dict[str, Build] = {
     "ZALN": _adjusted(_log_normal),
     "ZABeta": _adjusted(_beta),
 }
-"""Distribution of each family of XGBoostLSS, from the predicted parameters."""
+"""For each family of XGBoostLSS, the distribution with the predicted parameters."""
 
 PARAMETER_ADAPTERS: dict[str, Adapter] = {
     "xgboostlss.model.XGBoostLSS": Adapter(_xgboostlss_dist, points=False)
 }
-"""Adapter by the import path of the class."""
+"""Adapters by the import path that users have for the class."""

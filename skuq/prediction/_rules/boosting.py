@@ -36,7 +36,6 @@ def _catboost_supports(estimator: Any) -> bool:
 
 
 def _catboost_dist(estimator: Any, X: Any) -> Distribution:
-    """Return a Normal with the predicted mean and noise variance, or the fitted quantiles."""
     if not estimator.is_fitted():
         raise not_fitted(estimator)
     if catboost_loss(estimator)[0] != _MEAN_AND_VARIANCE:
@@ -46,7 +45,6 @@ def _catboost_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _columns(values: Any, estimator: Any) -> FloatArray:
-    """Return the predictions as a 2-D array, because CatBoost returns a 1-D array for a single row."""
     return check_predictions(np.atleast_2d(np.asarray(values, dtype=np.float64)), estimator)
 
 
@@ -54,4 +52,4 @@ BOOSTING_ADAPTERS: dict[str, Adapter] = {
     "catboost.CatBoostRegressor": Adapter(_catboost_dist, _catboost_supports, points=False),
     "xgboost.XGBRegressor": Adapter(_quantiles_dist, _has_quantiles, points=False),
 }
-"""Adapters by the public import path of the class. A LightGBM model predicts only one quantile."""
+"""Adapters by the import path that users have for the class. A LightGBM model predicts only one quantile."""

@@ -114,7 +114,6 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    """Return the fitted members, or two copies of the estimator before fitting."""
     n_members = 1 if bagging.n_estimators == 1 else 2
     return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 
@@ -158,7 +157,7 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
 
 
 def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
-    """Return the model of the only target, or an empty list; before fitting, one target is assumed."""
+    """Return the model of the only target, or an empty list. Before fitting, a single target is assumed."""
     models: list[Any] | None = getattr(several, "estimators_", None)
     if models is None:
         # Up to scikit-learn 1.6, the parameter of RegressorChain is `base_estimator`.

@@ -1,4 +1,4 @@
-"""Joint distributions of TransformedTargetRegressor, mapped back to the units of y column by column."""
+"""Joint distributions of TransformedTargetRegressor. Each target is mapped back to its own units."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _FITTED_COLUMNS: dict[type, tuple[str, ...]] = {
     QuantileTransformer: ("quantiles_",),
     FunctionTransformer: (),
 }
-"""Attributes with one entry or column per target, for each transformer that maps each column by itself."""
+"""Attributes with one entry or column per target. Each of these transformers maps the columns one by one."""
 
 _PROBE = 5
-"""Number of rows whose inverse is compared with the inverse of each column."""
+"""For this number of rows, the inverse of all columns is compared with the inverse of each column."""
 
 
 def map_joint_back(dist: JointDistribution, transformer: Any) -> JointDistribution:
-    """Return the joint distribution of y from the distribution of ``transformer.transform(y)``.
+    """Return the joint distribution of y, given the distribution of ``transformer.transform(y)``.
 
-    A monotone map of each column changes the marginals and leaves the ranks, or reverses them.
+    A monotone map of each column changes the marginals. It leaves the ranks unchanged or reverses them.
     """
     steps = flatten(transformer)
     if not steps:
@@ -131,7 +131,7 @@ def _of_column(step: Any, j: int) -> Any:
 
 
 def _check_columns(dist: JointDistribution, steps: list[Any], columns: list[list[Any]]) -> None:
-    """Raise if the inverse of a FunctionTransformer mixes the columns."""
+    """Raise an error if the inverse of a FunctionTransformer mixes the columns."""
     if not any(isinstance(step, FunctionTransformer) for step in steps):
         return
     points = np.column_stack([marginal.median() for marginal in dist[:_PROBE].marginals()])

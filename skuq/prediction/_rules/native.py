@@ -1,4 +1,7 @@
-"""Distributions of scikit-learn's probabilistic regressors, with the noise that ``return_std`` omits."""
+"""Distributions of scikit-learn's probabilistic regressors.
+
+They include the noise that ``return_std`` omits.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,10 @@ from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
 _BLOCK = 32
-"""Number of rows per block of the kernel matrix; it is small, because only diagonals are used."""
+"""Number of rows per block of the kernel matrix. It is small, because only diagonals are used."""
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
-    """Return Normal with the noise 1 / alpha_ separate from the uncertainty of the coefficients."""
     check_is_fitted(estimator)
     X = _as_numeric(X)
     loc = single_output(estimator.predict(X), estimator)
@@ -35,12 +37,13 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
 
 
 def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Normal:
-    """Return Normal distributions of new observations, including the noise ``alpha``."""
+    """Return Normal distributions of new observations, which include the noise ``alpha``."""
     check_is_fitted(estimator, "X_train_")
     if not _gaussian_process_supports(estimator):
         raise NotProbabilisticError(
-            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row, so the "
-            "noise of new rows is unknown. Pass a number as `alpha`, or add a WhiteKernel to `kernel`."
+            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row. These "
+            "values do not give the noise of new rows. Pass a number as `alpha`, or add a WhiteKernel to "
+            "`kernel`."
         )
     loc, reported = estimator.predict(X, return_std=True)
     loc, reported = single_output(loc, estimator), single_output(reported, estimator)
@@ -55,7 +58,7 @@ def _gaussian_process_supports(estimator: GaussianProcessRegressor) -> bool:
 
 
 def _dummy_dist(estimator: DummyRegressor, X: Any) -> Normal:
-    """Return point masses at the constant; the CRPS is then the absolute error."""
+    """Return point masses at the constant. The CRPS is then the absolute error."""
     check_is_fitted(estimator)
     return Normal(single_output(estimator.predict(X), estimator), 0.0)
 
@@ -69,7 +72,7 @@ def _has_return_std(estimator: Any) -> bool:
 
 
 def _return_std_dist(estimator: Any, X: Any) -> Distribution:
-    """Return Normal from ``predict(X, return_std=True)`` of an estimator of any package."""
+    """Return Normal distributions from ``predict(X, return_std=True)`` of an estimator of any package."""
     loc, scale = estimator.predict(X, return_std=True)
     return Normal(single_output(loc, estimator), single_output(scale, estimator))
 
@@ -91,7 +94,7 @@ def _kernel_input(estimator: GaussianProcessRegressor, X: Any) -> Any:
 
 
 def _white_noise(kernel: Any, X: Any) -> FloatArray:
-    """Return the variance of WhiteKernel terms, which are in ``kernel(X)`` but not in ``kernel(X, X)``."""
+    """Return the variance of WhiteKernel terms. They are in ``kernel(X)`` but not in ``kernel(X, X)``."""
     diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
     shared = np.empty_like(diagonal)
     for start in range(0, count_rows(X), _BLOCK):
@@ -117,4 +120,5 @@ NATIVES: tuple[EstimatorRule, ...] = (
     EstimatorRule(lambda estimator: isinstance(estimator, DummyRegressor), _dummy_dist),
     EstimatorRule(_has_return_std, _return_std_dist),
 )
-"""Rules in order of priority. The last rule is for all estimators whose ``predict`` has ``return_std``."""
+"""Rules in order of priority. The last rule applies to all estimators whose ``predict`` has
+``return_std``."""

@@ -1,4 +1,4 @@
-"""Errors for estimators without a distribution, with the reason and the remedy."""
+"""Errors for estimators without a distribution. An error has the reason and the remedy."""
 
 from __future__ import annotations
 

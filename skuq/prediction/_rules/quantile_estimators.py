@@ -23,7 +23,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """Quantile parameters of one class of estimators."""
+    """Parameters by which a class of estimators selects the quantile that it predicts."""
 
     one: Callable[[float], Params]
     many: Callable[[list[float]], Params] | None = None
@@ -33,7 +33,10 @@ class QuantileLoss:
 
 
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
-    """Return a function that reads a level from an attribute if other attributes have the required values."""
+    """Return a function that reads a level from an attribute.
+
+    Other attributes must have the required values.
+    """
 
     def levels(estimator: Any) -> list[float] | None:
         if any(getattr(estimator, other, None) != value for other, value in required.items()):
@@ -45,7 +48,7 @@ def _level_in(name: str, default: float, **required: str) -> Callable[[Any], lis
 
 
 _LIGHTGBM_ALIASES = ("objective_type", "app", "application", "loss")
-"""Synonyms of LightGBM's parameter ``objective``, which take precedence over it."""
+"""Synonyms of LightGBM's parameter ``objective``. A synonym takes precedence over ``objective``."""
 
 
 def _lightgbm_aliases(estimator: Any) -> Params:
@@ -63,7 +66,7 @@ def _lightgbm_levels(estimator: Any) -> list[float] | None:
 
 
 def catboost_loss(estimator: Any) -> tuple[str, dict[str, str]]:
-    """Return the name and options of a CatBoost model's loss, such as ("Quantile", {"alpha": "0.5"})."""
+    """Return the name and options of the loss of a CatBoost model, such as ("Quantile", {"alpha": "0.5"})."""
     if estimator.is_fitted():
         loss = str(estimator.get_all_params()["loss_function"])
     else:
@@ -169,7 +172,6 @@ def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tup
 
 
 def configured_levels(estimator: Any) -> list[float] | None:
-    """Return the levels of the quantiles that the estimator predicts, or None."""
     found = find_quantile_loss(estimator)
     return None if found is None else found[1].levels(last_step(estimator))
 

@@ -13,7 +13,7 @@ Predict: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class MetaEstimatorRule:
-    """Rule for a meta-estimator, which has a distribution if all of its inner estimators have one."""
+    """Rule for a meta-estimator. It has a distribution if all of its inner estimators have one."""
 
     # Function of the estimator that returns whether the rule applies.
     matches: Callable[[Any], bool]

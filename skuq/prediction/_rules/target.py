@@ -1,8 +1,8 @@
 """Distributions of TransformedTargetRegressor, mapped back to the units of y.
 
-For affine scalers, the result has the family of the regressor's distribution and its decomposition. For other
-transformers, the result is a `Transformed` distribution. Their inverse must be monotone over the range of the
-predictions.
+For affine scalers, the result has the same family and the same decomposition as the distribution of the
+regressor. For other transformers, the result is a `Transformed` distribution. The inverse of such a
+transformer must be monotone over the range of the predictions.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from skuq.distributions import Distribution, Normal, Transformed, affine, concat
 from skuq.distributions._numerics.finite_differences import derivative
 
 _TAIL = 1e-6
-"""A map must be defined and monotone between the quantiles at this level and at 1 minus this level."""
+"""A map must be defined and monotone between two quantiles: at this level, and at 1 minus this level."""
 
 _LARGEST = np.finfo(np.float64).max
 
 
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
-    """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
+    """Return the distribution of y, given the distribution of ``transformer.transform(y)``."""
     steps = flatten(transformer)
     # The inverses of the steps are applied in reverse order. Affine steps do not change the family.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
@@ -45,7 +45,7 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the transformed distribution; rows with infinite tail quantiles are transformed separately."""
+    """Return the transformed distribution. Rows with infinite tail quantiles are transformed separately."""
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(backward(steps, dist.loc), 0.0)  # For point masses, the map need not be monotone.
     # A conformal distribution has finite quantiles only between its outermost scores.
@@ -67,7 +67,6 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
 
 
 def flatten(transformer: Any) -> list[Any]:
-    """Return the steps of a transformer, a Pipeline or a list of steps."""
     if transformer is None or transformer == "passthrough":
         return []
     if isinstance(transformer, list):
@@ -78,7 +77,7 @@ def flatten(transformer: Any) -> list[Any]:
 
 
 def _affine_inverse(step: Any) -> tuple[float, float] | None:
-    """Return (shift, factor) of the inverse of a step, or None if its class is not known to be affine."""
+    """Return (shift, factor) of the inverse of a step. Return None if its class is not known to be affine."""
     kind = type(step)  # The exact class is compared, because a subclass may change the map.
     if kind is StandardScaler:
         # The attribute mean_ exists even if the mean is not subtracted.
@@ -129,7 +128,7 @@ class _TargetMap:
 
     @classmethod
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
-        """Return the map over a range of z, after a check that it is monotone there."""
+        """Return the map over a range of z. A check has shown that the map is monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
         if not low < high:  # For point masses, the check uses a small range around them.
             margin = 1e-3 * max(abs(low), 1.0)
@@ -163,7 +162,7 @@ class _TargetMap:
         return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
-        """Return the z of target values y, or NaN if the map does not reach y in its monotone range."""
+        """Return the z of target values y. It is NaN if the map does not reach y in its monotone range."""
         (low, high), (first, last) = self.domain, self.image
         y = np.asarray(y, dtype=np.float64)
         z = _forward(self.steps, y)
@@ -180,14 +179,12 @@ class _TargetMap:
         return np.where(out_of_range, np.nan, z)
 
     def model_derivative(self, y: FloatArray) -> FloatArray:
-        """Return dz/dy by central differences, with a relative error of about 1e-11."""
         y = np.asarray(y, dtype=np.float64)
         step = 1e-4 * np.where(y == 0, 1e-3 * abs(self.image[1] - self.image[0]), np.abs(y))
         return derivative(lambda values: _forward(self.steps, values), y, step)
 
 
 def _is_limited(step: Any) -> bool:
-    """Return whether the inverse of a step may be infinite at a finite z."""
     if not isinstance(step, PowerTransformer):
         return False
     power = _only(step.lambdas_, 1.0)
@@ -195,7 +192,6 @@ def _is_limited(step: Any) -> bool:
 
 
 def backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
-    """Return the inverse of all steps at values z of one target."""
     values = np.asarray(z, dtype=np.float64)
     for step in reversed(steps):
         mapped = _apply(step, "inverse_transform", "inverse_func", values)
@@ -237,7 +233,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 
 
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Replace the NaN of a power transformer's inverse by the limit at the end of its range."""
+    """Replace NaN in the inverse of a power transformer by the limit at the end of the range."""
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
     return np.where(np.isnan(y) & ~np.isnan(z), end, y)

@@ -1,1 +1,1 @@
-"""Variational Gaussian process, which three recalibrators use."""
+"""The variational Gaussian process that three recalibrators use."""

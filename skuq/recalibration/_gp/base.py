@@ -17,14 +17,19 @@ from skuq.recalibration._scaling import RowsWithUncertainty, rows_with_uncertain
 
 
 class GPRecalibrator(BaseRecalibrator):
-    """Base class with latent values that are Gaussian processes of the predicted mean and std."""
+    """Base class of three recalibrators.
 
-    # A subclass sets `_prior`, the prior of its latent values. It implements `_calibration_rows(spread)`,
-    # `_likelihood(observed)` and `_transform(dist)`, which uses `_process`.
+    Their latent values are Gaussian processes of the predicted mean and std.
+    """
+
+    # A subclass sets `_prior`, the prior of its latent values. It implements the methods
+    # `_calibration_rows(spread)`, `_likelihood(observed)` and `_transform(dist)`. The method `_transform`
+    # uses `_process`.
 
     _prior: ClassVar[LatentPrior]
     _process: FittedProcess | None
-    """None if all rows are exact point masses, because latent values have no effect on them."""
+    """The value is None if all rows are exact point masses, because latent values have no effect on point
+    masses."""
 
     def __init__(
         self,
@@ -41,7 +46,7 @@ class GPRecalibrator(BaseRecalibrator):
 
     @abstractmethod
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Return the inputs and observations of the rows with a positive standard deviation."""
+        """Return the inputs and the observations of the rows with a positive standard deviation."""
 
     @abstractmethod
     def _likelihood(self, observed: FloatArray) -> Likelihood: ...

@@ -15,20 +15,24 @@ from numpy.polynomial.hermite_e import hermegauss
 from skuq._typing import FloatArray
 
 AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Map from latent values (latents, nodes, n) to the log-likelihoods (nodes, n) and their gradients."""
+"""Map from latent values (latents, nodes, n) to the log-likelihoods (nodes, n) and the gradients of these
+values."""
 
 _LEAST_VARIANCE = 1e-12
-"""Smallest conditional variance of a latent value, because rounding may make the variance negative."""
+"""The conditional variance of a latent value is at least this large, because rounding may make the variance
+negative."""
 
 
 def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes (k, 1) and weights (k,) for one standard normal variable."""
     nodes, weights = hermegauss(n_nodes)  # for exp(-x^2 / 2), so the weights sum to sqrt(2 pi)
     return nodes[:, np.newaxis], weights / weights.sum()
 
 
 def icosahedron() -> tuple[FloatArray, FloatArray]:
-    """Return 13 nodes and weights for three standard normals, exact up to degree five (Stroud 1971)."""
+    """Return 13 nodes and weights for three standard normal variables.
+
+    The rule is exact up to degree five (Stroud 1971).
+    """
     golden = (1 + np.sqrt(5.0)) / 2
     signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]]) * [1.0, golden]
     corners = np.insert(signs, 0, 0.0, axis=1)
@@ -59,7 +63,7 @@ def expect(
     covariance: FloatArray,
     rule: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E f (n,), its gradient for the mean (latents, n), and twice its gradient for the covariance."""
+    """Return E f (n,), the gradient for the mean (latents, n), and twice the gradient for the covariance."""
     nodes, weights = rule
     factor = factorize(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
@@ -70,7 +74,7 @@ def expect(
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Return twice the gradient for V = C C', given the gradient for C."""
+    """Return twice the gradient for V = C C'. The gradient for C is given."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

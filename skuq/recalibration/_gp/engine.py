@@ -23,20 +23,20 @@ from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.kernel import Basis
 
 BLOCK = 2048
-"""Number of rows in a block, whose basis functions are in memory at the same time."""
+"""Number of rows in a block. The basis functions of a block are in memory at the same time."""
 
 MAX_CACHED_VALUES = 2**22
-"""Largest number of cached values of basis functions (32 MB)."""
+"""At most this number of values of basis functions is cached (32 MB)."""
 
 MOST_STEPS = 40
-"""Largest number of natural gradient steps in a search for q; about six are usually enough."""
+"""A search for q takes at most this number of natural gradient steps. About six steps are usually enough."""
 
 ROUNDING = 1e-9
-"""Relative decrease of the bound that may be due to rounding."""
+"""A smaller relative decrease of the bound may be due to rounding."""
 
 Rows: TypeAlias = slice | IntArray
 Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
-"""Row numbers, values of the basis functions, and variance that is not explained by inducing points."""
+"""Row numbers, values of the basis functions, and the variance that the inducing points do not explain."""
 
 
 class Likelihood(Protocol):
@@ -47,12 +47,15 @@ class Likelihood(Protocol):
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p (n,), its gradient for the mean, and twice its gradient for the covariance."""
+        """Return E log p (n,), the gradient for the mean, and twice the gradient for the covariance."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Normal distribution of whitened coefficients: its precision, and the precision times the mean."""
+    """Normal distribution of whitened coefficients.
+
+    It stores the precision, and the product of precision and mean.
+    """
 
     precision: FloatArray
     shift: FloatArray
@@ -75,7 +78,7 @@ class Coefficients:
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
-        """Return the distribution after a natural gradient step with length ``share`` (Khan and Lin 2017)."""
+        """Return the distribution after a natural gradient step of length ``share`` (Khan and Lin 2017)."""
         return Coefficients(
             (1 - share) * self.precision + share * precision, (1 - share) * self.shift + share * shift
         )
@@ -83,7 +86,10 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class LatentPrior:
-    """Prior of the latent values: normal constants plus processes with gamma-distributed amplitudes."""
+    """Prior of the latent values.
+
+    It is the sum of normal constants and of processes with gamma-distributed amplitudes.
+    """
 
     constants: FloatArray  # standard deviations of the constants, shape (latents,)
     rates: FloatArray  # rates of the gamma densities, about 1 / amplitude, shape (latents,)
@@ -91,7 +97,7 @@ class LatentPrior:
 
 @dataclass(frozen=True)
 class LatentProcess:
-    """Distribution of the latent values under q, which is normal at each input."""
+    """Distribution of the latent values under q. The distribution is normal at each input."""
 
     basis: Basis
     coefficients: FloatArray  # shape (latents, functions)
@@ -108,7 +114,6 @@ class LatentProcess:
         return mean, covariance
 
     def at(self, functions: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and covariances, given the values of the basis functions and unexplained variances."""
         latents = len(self.coefficients)
         covariance = np.empty((latents, latents, len(functions)))
         for p in range(latents):
@@ -146,7 +151,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class State:
-    """Distribution q for given lengthscales and amplitudes, the bound, and its derivatives."""
+    """Distribution q for given lengthscales and amplitudes, with the bound and its derivatives."""
 
     coefficients: Coefficients
     process: LatentProcess
@@ -155,7 +160,7 @@ class State:
 
 
 class VariationalProcess:
-    """Rows, likelihood and inducing points ``points``; searches for the best q."""
+    """Search for the best q, given the rows, the likelihood and the inducing points ``points``."""
 
     def __init__(
         self,
@@ -169,7 +174,6 @@ class VariationalProcess:
         self.latents = latents
 
     def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
-        """Return the basis and the prior amplitudes (latents, functions), given the log parameters."""
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
         amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
@@ -192,7 +196,6 @@ class VariationalProcess:
             )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
-            # chain rule: the moments of the rows are linear functions of the moments of the coefficients
             sums.value += float(weight @ value)
             sums.slope += gradient @ functions
             for p in range(size[0]):
@@ -216,7 +219,7 @@ class VariationalProcess:
         *,
         lengths: bool = False,
     ) -> State:
-        """Return the bound for q and its derivatives, in one pass over the blocks."""
+        """Return the bound for q and the derivatives of the bound. The function reads each block once."""
         basis, amplitudes = prior
         size = amplitudes.shape
         # coefficients are whitened coefficients times amplitudes; the former have prior variance 1
@@ -236,7 +239,6 @@ class VariationalProcess:
 
     @staticmethod
     def full_step(state: State, amplitudes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the natural parameters after a full natural gradient step."""
         flat = amplitudes.ravel()
         size = flat.size
         curvature = state.sums.curvature.reshape(size, size)
@@ -259,7 +261,6 @@ class VariationalProcess:
         prior: tuple[Basis, FloatArray],
         blocks: Iterable[Block],
     ) -> State | None:
-        """Return the state after a step to natural parameters, or None if the step lowers the bound."""
         try:
             found = self.state(state.coefficients.towards(*trial), prior, blocks)
         except LinAlgError:  # a long step may give an indefinite matrix
@@ -267,7 +268,7 @@ class VariationalProcess:
         return found if found.elbo > state.elbo - ROUNDING * (1 + abs(state.elbo)) else None
 
     def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
-        """Return the initial q, with the mean of `Likelihood.start` and a curvature of 1/2 per row."""
+        """Return the initial q. Its mean is `Likelihood.start`, and its curvature is 1/2 per row."""
         _, amplitudes = prior
         functions = amplitudes.shape[1]
         # 1/2 is the curvature of a normal likelihood with variance 2
@@ -282,7 +283,7 @@ class VariationalProcess:
         return Coefficients(precision, precision @ mean.ravel())
 
     def best(self, parameters: FloatArray, start: Coefficients | None, settled: float) -> State:
-        """Return the q that maximizes the bound for given parameters, with all derivatives."""
+        """Return the q that maximizes the bound for given parameters, with all derivatives of the bound."""
         prior = self.prior(parameters)
         # the basis does not depend on q, so it is cached if it is small enough
         few = len(self.x) * len(prior[0]) <= MAX_CACHED_VALUES
@@ -311,7 +312,10 @@ class VariationalProcess:
 
 
 class _Memory:
-    """Extrapolation of natural gradient steps (Anderson's method), because full steps may oscillate."""
+    """Extrapolation of natural gradient steps by Anderson's method.
+
+    Without extrapolation, full steps may oscillate.
+    """
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = depth
@@ -321,7 +325,7 @@ class _Memory:
     def extrapolate(
         self, coefficients: Coefficients, precision: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Return extrapolated natural parameters, and a step length of 1."""
+        """Return the extrapolated natural parameters and the step length 1."""
         point = np.append(coefficients.precision.ravel(), coefficients.shift)
         aim = np.append(precision.ravel(), shift)
         self.points = [*self.points[-self.depth :], point]
@@ -338,7 +342,6 @@ class _Memory:
 
 
 def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
-    """Return the distance from the natural parameters to the result of a full step."""
     # The difference of precisions is relative, because precisions grow with the number of rows. The
     # difference of shifts is in units of the bound.
     moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()

@@ -22,17 +22,17 @@ from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 
 _LEAST = 1e-6
-"""Smallest absolute residual relative to the median."""
+"""An absolute residual is at least this share of the median absolute residual."""
 
 _FARTHEST = 1e6
-"""Limit of the inputs, in units of the scale; all correlations are 0 at this distance."""
+"""The inputs are limited to this value, in units of their scale. At this distance, all correlations are 0."""
 
 _MOST_ITERATIONS = 100
-"""Default of ``max_iter`` if each step uses all rows."""
+"""Default of ``max_iter`` for steps that use all rows."""
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|, with |z| at least a millionth of its median, so that the logarithm is finite."""
+    """Return log |z|. The size |z| is at least a millionth of its median, so that the logarithm is finite."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -48,13 +48,12 @@ class InputScaler:
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return a scaler with the median of the means as center; its scale includes both means and noise."""
         center = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
         return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return the inputs (n, 2); point masses get the common scale as standard deviation."""
+        """Return the inputs (n, 2). Point masses get the common scale as standard deviation."""
         with np.errstate(over="ignore"):
             position = np.clip((mean - self.center) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
@@ -63,16 +62,15 @@ class InputScaler:
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Distinct rows in sorted order: inputs, observations and weights."""
+    """Distinct rows in sorted order, with their inputs, observations and weights."""
 
     scaler: InputScaler
-    inputs: FloatArray  # shape (n, 2)
+    inputs: FloatArray
     observed: FloatArray  # shape (observed numbers per row, n)
     weight: FloatArray
 
 
 def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
-    """Sort the rows by their distance from the center, and merge equal rows."""
     mean, std = dist.mean(), dist.std()
     scaler = InputScaler.from_values(mean, std, weight)
     table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
@@ -98,7 +96,10 @@ class FittedProcess:
         return self.process.predict(self.scaler.inputs(mean, std))
 
     def lengthscales(self) -> FloatArray:
-        """Return the lengthscales for the predicted mean, in the units of y, and for the log std."""
+        """Return the lengthscales.
+
+        The first is for the predicted mean, in the units of y, and the second for the log std.
+        """
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:
@@ -119,7 +120,7 @@ def fit_process(
     max_iter: int | None,
     random_state: int | np.random.RandomState | None,
 ) -> FittedProcess:
-    """Check the arguments of the recalibrator, and fit the process to rows with positive std."""
+    """Check the arguments of the recalibrator, and fit the process to the rows with a positive std."""
     most = check_integer(n_inducing_points, "n_inducing_points")
     size = None if batch_size is None else check_integer(batch_size, "batch_size")
     limit = None if max_iter is None else check_integer(max_iter, "max_iter")

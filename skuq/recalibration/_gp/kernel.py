@@ -20,13 +20,13 @@ from scipy.linalg import solve_triangular
 from skuq._typing import FloatArray
 
 JITTER = 1e-6
-"""Number that is added to the unit variances of the inducing points, because points may be close together."""
+"""This number is added to the unit variances of the inducing points, because points may be close together."""
 
 CANDIDATES = 512
-"""Largest number of candidates for inducing points."""
+"""Inducing points are chosen from at most this number of candidates."""
 
 HYPER_STEP = 0.4
-"""Lengthscale for the choice of inducing points; fitted lengthscales are usually longer."""
+"""Inducing points are chosen with this lengthscale. Fitted lengthscales are usually longer."""
 
 MIN_RESIDUAL_VARIANCE = 1e-5
 """No inducing point is added if the unexplained share of the variance is below this value."""
@@ -35,19 +35,20 @@ _ROOT = math.sqrt(5.0)
 
 
 def _distances(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
-    """Return the squared distance (n, m) along each input, in units of its lengthscale."""
     scaled, centers = x / lengthscales, points / lengthscales
     return [np.square(scaled[:, [d]] - centers[:, d]) for d in range(x.shape[1])]
 
 
 def correlate(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> FloatArray:
-    """Return the Matern correlations (1 + r + r^2 / 3) exp(-r), with r = sqrt(5) distance, shape (n, m)."""
+    """Return the Matern correlations (1 + r + r^2 / 3) exp(-r), shape (n, m).
+
+    Here r is sqrt(5) times the distance.
+    """
     r = _ROOT * np.sqrt(sum(_distances(x, points, lengthscales)))
     return np.asarray((1 + r + r * r / 3) * np.exp(-r))
 
 
 def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArray) -> list[FloatArray]:
-    """Return the derivatives of `correlate` for the logarithm of each lengthscale."""
     squares = _distances(x, points, lengthscales)
     r = _ROOT * np.sqrt(sum(squares))
     common = 5 / 3 * (1 + r) * np.exp(-r)
@@ -55,7 +56,6 @@ def correlation_slopes(x: FloatArray, points: FloatArray, lengthscales: FloatArr
 
 
 def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> FloatArray:
-    """Return at most ``most`` rows of x, each of which reduces the unexplained variance most."""
     if len(x) > CANDIDATES:
         middle = np.cumsum(weight) - weight / 2
         places = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * weight.sum()
@@ -77,7 +77,7 @@ def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> Float
 
 
 class Basis:
-    """The constant and the functions psi of inducing points, for given lengthscales."""
+    """Basis functions for given lengthscales: the constant and the functions psi of the inducing points."""
 
     def __init__(self, points: FloatArray, lengthscales: FloatArray) -> None:
         self.points = points
@@ -94,7 +94,10 @@ class Basis:
 
     @cached_property
     def _factor_slopes(self) -> list[FloatArray]:
-        """Matrices P with dL = L P for each log lengthscale, from the lower triangle of L^-1 dK L^-T."""
+        """Return matrices P with dL = L P for each log lengthscale.
+
+        P is the lower triangle of L^-1 dK L^-T.
+        """
         slopes = correlation_slopes(self.points, self.points, self.lengthscales)
         halves = [self._inverse @ slope @ self._inverse.T for slope in slopes]
         return [np.tril(half) - np.diag(half.diagonal() / 2) for half in halves]

@@ -1,4 +1,7 @@
-"""Search for the lengthscales and amplitudes of a Gaussian process, with all rows or with batches."""
+"""Search for the lengthscales and the amplitudes of a Gaussian process.
+
+A step uses all rows or a batch of rows.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,22 @@ SHAPE = 0.3
 """Shape parameter of the gamma prior of an amplitude."""
 
 THINNED = 2048
-"""Number of rows in the first stage of the search; each later stage uses four times as many rows."""
+"""The first stage of the search uses this number of rows. Each later stage uses four times as many rows."""
 
 SETTLED, LOOSE = 1e-9, 1e-3
-"""Smallest and largest tolerance of the search for q; it is proportional to the gradient in between."""
+"""Smallest and largest tolerance of the search for q. Between these limits, the tolerance is proportional to
+the gradient."""
 
 LONGEST_STEP = 0.7
-"""Largest change of a logarithmic parameter in one step; 0.7 is a factor of 2."""
+"""A step changes a logarithmic parameter by at most this number. A change of 0.7 is a factor of 2."""
 
 GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
-"""Gradients at which the search ends, and at which a search without progress counts as converged."""
+"""The search ends below the first gradient. A search without progress counts as converged below the second
+gradient."""
 
 STALL, MOST_STALLED = 1e-10, 3
-"""The search ends after this number of successive steps with a smaller relative increase of the bound."""
+"""The search ends after three successive steps if each step increases the bound by less than this relative
+amount."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,6 @@ class SearchResult:
 
 
 def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log density of logarithmic parameters, without a constant, and its gradient."""
     lengths, log_amplitudes = parameters[: -len(rates)], parameters[-len(rates) :]
     standard = (lengths - LENGTH_CENTER) / LENGTH_SPREAD
     size = np.exp(log_amplitudes)
@@ -71,7 +76,7 @@ def _start(problem: VariationalProcess) -> FloatArray:
 
 
 class _Objective:
-    """Bound plus log prior at the best q; each search for q starts at the last q."""
+    """The bound plus the log prior, at the best q. Each search for q starts at the q of the last search."""
 
     def __init__(self, problem: VariationalProcess) -> None:
         self.problem = problem
@@ -91,7 +96,7 @@ class _Objective:
 
 
 def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
-    """Maximize the bound up to rounding; if there are many rows, start with a sample of rows."""
+    """Maximize the bound up to rounding. If there are many rows, the search starts with a sample of rows."""
     # Most iterations use few rows. Each stage passes its estimate of the curvature to the next stage.
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
@@ -105,7 +110,7 @@ def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
 
 @dataclass(frozen=True)
 class Peak:
-    """Maximum of a function, and an estimate of its curvature."""
+    """Maximum of a function, and an estimate of the curvature at the maximum."""
 
     x: FloatArray
     inverse: FloatArray | None = None  # inverse of minus the Hessian
@@ -116,7 +121,7 @@ class Peak:
 def maximize(
     function: Callable[[FloatArray], tuple[float, FloatArray]], start: Peak, max_iter: int, tolerance: float
 ) -> Peak:
-    """Return the maximum of a smooth function, by BFGS with steps of limited length."""
+    """Return the maximum of a smooth function, by the BFGS method with steps of limited length."""
     x, inverse, stalled = start.x, start.inverse, 0
     value, slope = function(x)
     size = max(1.0, abs(value) / 1000)
@@ -143,7 +148,10 @@ def _climb(
     inverse: FloatArray | None,
     size: float,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Return a point with a higher value, its value and its slope; None if no step increases the value."""
+    """Return a point with a higher value, with the value and the slope there.
+
+    Return None if no step increases the value.
+    """
     # steepest ascent if there is no estimate of the curvature; one factor shortens all components
     direction = slope if inverse is None else inverse @ slope
     direction = direction / max(1.0, np.abs(direction).max() / LONGEST_STEP)
@@ -159,7 +167,10 @@ def _climb(
 
 
 def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
-    """Return the BFGS update of the inverse; no update if the function is convex along the step."""
+    """Return the BFGS update of the inverse.
+
+    The inverse does not change if the function is convex along the step.
+    """
     product = step @ change
     if product <= 1e-14:  # the update would not be positive definite
         return inverse
@@ -173,7 +184,10 @@ def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) ->
 def search_by_batches(
     problem: VariationalProcess, batch_size: int, n_steps: int, rng: np.random.RandomState
 ) -> SearchResult:
-    """Maximize the bound by stochastic steps: natural gradients for q, and Adam for the parameters."""
+    """Maximize the bound by stochastic steps.
+
+    Natural gradients change q, and the Adam method changes the parameters.
+    """
     # The search starts at the optimum of a sample of rows. In the last third of the steps, the parameters are
     # fixed at their average over the middle third, and q is the average of the optima of the batches.
     n = len(problem.x)
@@ -204,7 +218,6 @@ def search_by_batches(
 
 
 def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, rate: float) -> Coefficients:
-    """Return q after a step, which is shortened until the precision is positive definite."""
     for _ in range(30):  # after 30 halvings, 1e-9 of the step remains
         try:
             return coefficients.towards(precision, shift, rate)
@@ -223,7 +236,7 @@ def _batches(n: int, size: int, count: int, rng: np.random.RandomState) -> Itera
 
 
 class _Adam:
-    """Steps of limited length along noisy gradients (Kingma and Ba 2015)."""
+    """Steps of limited length along noisy gradients, by the Adam method (Kingma and Ba 2015)."""
 
     def __init__(self, size: int, rate: float = 0.05) -> None:
         self.rate, self.count = rate, 0

@@ -21,34 +21,39 @@ from skuq.distributions import Concatenated, Distribution, Transformed, affine
 _TAIL = 0.2
 """Level of the quantiles that define the scale.
 
-The scale is the distance between the quantiles at this level and at its complement, and the location is the
-median, both for distributions and for targets. Both exist for every family, and agree for calibrated rows of
-any shape. With a smaller level, the center of a family with power tails would become too narrow for normal
-targets."""
+The scale is the distance between the quantiles at this level and at 1 minus this level. The location is the
+median. The same definitions apply to distributions and to targets. Every family has a location and a scale.
+If the rows are calibrated, the values of the distributions and of the targets agree, for any shape. With a
+smaller level, the scale would depend on the tails. A heavy-tailed family would then be too narrow in the
+center if the targets are normal.
+"""
 
 _NORMAL = -2 * float(ndtri(_TAIL))
-"""Scale of a standard normal distribution, by which scales are divided to get standard deviations."""
+"""Scale of a standard normal distribution. A scale divided by this number is comparable with a standard
+deviation."""
 
 _LARGEST_FACTOR = 2.0
-"""Beta maps correct errors of the scale up to this factor."""
+"""Beta maps can correct errors of the scale up to this factor."""
 
 _LARGEST_SHIFT = 2.0
-"""Beta maps correct errors of the location up to this shift, in units of the scale."""
+"""Beta maps can correct errors of the location up to this shift, in units of the scale."""
 
 _FEWEST = 5
-"""Smallest number of targets for an affine change."""
+"""An affine change needs at least this number of targets."""
 
 _FEW = 3
-"""Smallest number of targets whose variation is checked; two targets may be equal by chance."""
+"""The variation of the targets is checked for at least this number of targets. Two targets may be equal by
+chance."""
 
 _EDGE = 0.1
-"""Level of each tail that is ignored in the comparison of the variation of targets and predictions."""
+"""The comparison of the variation of targets and predictions ignores tails with this probability."""
 
 _LEAST_VARIATION = 0.15
-"""Smallest ratio of the ranges of the middle 80 % of targets and predictions.
+"""Smallest ratio of two ranges: the range of the middle 80 % of the targets, and of the predictions.
 
-If y varies less, noise cannot be distinguished from a bias of each prediction: the search is slow, and
-intervals become far too wide."""
+If y varies less, noise cannot be distinguished from a bias of each prediction. The search is then slow, and
+intervals become far too wide.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,10 @@ class Standardization:
 
 
 def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardization:
-    """Return the affine change that fits predictions to targets, or no change if they are close."""
+    """Return the affine change that fits predictions to targets.
+
+    Return no change if targets and predictions are close.
+    """
     target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
         return Standardization()
@@ -96,7 +104,7 @@ def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
 
 
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
-    """Raise if the targets hardly vary although the predictions vary."""
+    """Raise an error if the targets hardly vary although the predictions vary."""
     target, loc, _, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEW:
         return
@@ -113,7 +121,6 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
 def _coordinates(
     dist: Distribution, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return targets, locations, scales and weights of the rows whose targets are in the support."""
     target, loc, scale = _untransformed(dist, y)
     rows = np.isfinite(target) & np.isfinite(loc) & (scale > 0)
     return target[rows], loc[rows], scale[rows], weight[rows]
@@ -136,7 +143,10 @@ def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, Float
 
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return the location and scale of each row; mean and std if atoms make the scale 0."""
+    """Return the location and the scale of each row.
+
+    If atoms make the scale 0, return the mean and the std.
+    """
     known = dist._finite_part()
     tail = np.asarray(_TAIL)
     loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL

@@ -1,4 +1,4 @@
-"""Dependence between targets that varies with x, by a forest of products of normal scores."""
+"""Dependence between targets that varies with x. It is estimated by a forest of products of normal scores."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from skuq.regressors._forest.leaf_weights import LeafWeights
 from skuq.regressors._forest.trees import Trees
 
 FEWEST_ROWS = 300
-"""Fewest rows with which the dependence may vary with x."""
+"""The dependence may vary with x if there are at least this number of rows."""
 
 _SHARES = np.linspace(0, 1, 11)
-"""Candidate shares of the forest in the correlation matrix."""
+"""Candidates for the share of the forest in the correlation matrix."""
 
 _STANDARD_ERRORS = 2.0
-"""Least gain of the out-of-bag log score over the constant correlation, in standard errors."""
+"""The forest is used if its gain in the out-of-bag log score is at least this number of standard errors."""
 
 _RIDGE = 1e-6
-"""Share of the identity in a correlation matrix, which makes the matrix invertible."""
+"""This share of the identity is added to a correlation matrix, so that the matrix is invertible."""
 
 _N_TREES = 100
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalWeights:
-    """Weights of the template's rows for new rows, from leaves that both share."""
+    """Weights of the rows of the template for new rows.
+
+    A row of the template has weight if it shares leaves with the new row.
+    """
 
     trees: Trees
     features: ScaleFeatures
@@ -41,7 +44,7 @@ class ConditionalWeights:
     share: float  # share of the forest
 
     def __call__(self, X: Any) -> FloatArray:
-        """Return the weights of the template's rows, shape (n, K); each row sums to 1."""
+        """Return the weights of the rows of the template, shape (n, K). The sum of each row is 1."""
         near = self.local.of_new(self.trees.leaves(_table(self.features, X))).toarray()
         return np.asarray(self.share * near + (1 - self.share) * self.weight)
 
@@ -55,9 +58,9 @@ def fit_conditional_weights(
     seed: int,
     n_jobs: int | None,
 ) -> ConditionalWeights | None:
-    """Fit the forest; return None if it does not predict the dependence better than ``correlation``.
+    """Fit the forest. Return None if it does not predict the dependence better than ``correlation``.
 
-    X, ``scores`` and ``weight`` have the same rows, of which ``template_rows`` are in the template.
+    X, ``scores`` and ``weight`` have the same rows. The template contains ``template_rows`` of these rows.
     """
     features = ScaleFeatures.from_columns(X)
     if not features.categories:
@@ -94,7 +97,7 @@ def _table(features: ScaleFeatures, X: Any) -> FloatArray:
 def _oob_correlation(
     local: LeafWeights, scores: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
 ) -> FloatArray:
-    """Return the correlation matrix of each row by the trees that have not drawn the row, (n, d, d)."""
+    """Return the correlation matrix of each row, shape (n, d, d), from trees that have not drawn the row."""
     n, d = scores.shape
     covariance = np.empty((n, d, d))
     for i in range(d):
@@ -110,7 +113,10 @@ def _oob_correlation(
 def _choose_share(
     out_of_bag: FloatArray, constant: FloatArray, scores: FloatArray, weight: FloatArray
 ) -> float:
-    """Return the share of the forest with the best log score; 0 unless the gain is significant."""
+    """Return the share of the forest with the best log score.
+
+    The share is 0 unless the gain is significant.
+    """
     rows = np.stack(
         [log_copula_density((1 - share) * constant + share * out_of_bag, scores) for share in _SHARES]
     )

@@ -10,14 +10,15 @@ from scipy.special import ndtri
 from skuq._typing import FloatArray
 
 FEWEST_COMMON_ROWS = 30
-"""Fewest rows with both of two targets, if the correlation is estimated pair by pair."""
+"""If the correlation is estimated pair by pair, a pair of targets needs at least this number of rows in which
+neither target is missing."""
 
 _LEAST_EIGENVALUE = 1e-6
-"""Smallest eigenvalue of a projected correlation matrix."""
+"""The smallest eigenvalue of a projected correlation matrix is at least this value."""
 
 
 def normal_scores(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the normal scores of the ranks in each column, shape (n, d); NaN for missing values."""
+    """Return the normal scores of the ranks in each column, shape (n, d). Missing values stay NaN."""
     scores = np.full(values.shape, np.nan)
     for column, score in zip(values.T, scores.T, strict=True):
         known = np.flatnonzero(~np.isnan(column))
@@ -28,9 +29,10 @@ def normal_scores(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def shrunk_correlation(scores: FloatArray, weight: FloatArray) -> FloatArray:
-    r"""Return the correlation matrix of complete scores, shrunk toward independence.
+    """Return the correlation matrix of complete scores, shrunk toward independence.
 
-    The covariance matrix is shrunk by the intensity of Ledoit and Wolf (2004), with weights as repetitions.
+    The covariance matrix is shrunk by the intensity of Ledoit and Wolf (2004). A weight is a number of
+    repetitions.
     """
     n, d = float(weight.sum()), scores.shape[1]
     centered = scores - np.average(scores, axis=0, weights=weight)
@@ -44,9 +46,10 @@ def shrunk_correlation(scores: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[str]) -> FloatArray:
-    """Return the correlation matrix of scores with missing values, projected to positive definite.
+    """Return the correlation matrix of scores with missing values.
 
-    Each entry comes from the rows that have both scores.
+    Each entry comes from the rows that have both scores. The matrix is then projected to a positive definite
+    matrix.
     """
     d = scores.shape[1]
     correlation = np.eye(d)
@@ -54,9 +57,9 @@ def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[st
         common = ~np.isnan(scores[:, i] + scores[:, j])
         if np.count_nonzero(common) < FEWEST_COMMON_ROWS:
             raise ValueError(
-                f"`y` must have at least {FEWEST_COMMON_ROWS} rows with both of two targets to estimate "
-                f"their dependence, got {np.count_nonzero(common)} with {labels[i]} and {labels[j]}. Leave "
-                "one of them out, or use dependence='independent'."
+                f"`y` must have at least {FEWEST_COMMON_ROWS} rows in which both of two targets are known, "
+                f"got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of two "
+                "targets is estimated from these rows. Leave one target out, or use dependence='independent'."
             )
         pair = scores[common][:, [i, j]]
         covariance = np.cov(pair.T, aweights=weight[common])

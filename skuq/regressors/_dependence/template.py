@@ -21,15 +21,15 @@ from skuq.regressors._dependence.correlation import (
 DEPENDENCES = ("empirical", "gaussian", "conditional", "independent")
 
 MOST_ROWS = 1000
-"""Largest number of rows of an empirical template."""
+"""An empirical template has at most this number of rows."""
 
 FEWEST_COMPLETE_ROWS = 200
-"""Fewest complete rows of an empirical template if other rows have missing values."""
+"""If some rows have missing values, an empirical template needs this number of complete rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Template of levels, weights of its rows, and the correlation matrix of the normal scores."""
+    """Template of levels, the weights of its rows, and the correlation matrix of the normal scores."""
 
     ranks: FloatArray  # shape (K, d)
     weights: FloatArray | None  # shape (K,); None gives equal weights
@@ -38,7 +38,6 @@ class Dependence:
     conditional: ConditionalWeights | None = None
 
     def options(self, X: Any) -> dict[str, Any]:
-        """Return the keyword arguments of `CopulaJoint` for new rows."""
         weights = self.weights if self.conditional is None else self.conditional(X)
         return {"weights": weights, "correlation": self.correlation if self.is_normal else None}
 
@@ -46,10 +45,11 @@ class Dependence:
 def forecast_scores(
     rows: IntArray, dist: Distribution, y: FloatArray, n: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return ranks of the PIT of the tested rows, shape (n,), and NaN for other rows.
+    """Return the ranks of the PIT of the tested rows, shape (n,).
 
-    ``y`` belongs to the tested rows. Atoms have a randomized PIT. Rows beyond the support, whose PIT is 0 or
-    1, have ranks in random order. If a row is tested several times, its first test counts.
+    Other rows have NaN. ``y`` belongs to the tested rows. Atoms have a randomized PIT. Rows beyond the
+    support, whose PIT is 0 or 1, have ranks in random order. If a row is tested several times, its first test
+    counts.
     """
     rows, first = np.unique(rows, return_index=True)
     if len(first) == len(dist) and np.array_equal(first, np.arange(len(dist))):
@@ -74,9 +74,10 @@ def fit_dependence(
     seed: int,
     n_jobs: int | None,
 ) -> Dependence:
-    """Estimate the dependence from ranks of shape (n, d), NaN for rows that are not tested.
+    """Estimate the dependence from ranks of shape (n, d).
 
-    ``missing`` is True if targets are missing. Ranks may then be missing for single targets of a row.
+    Rows that are not tested have NaN. ``missing`` is True if targets are missing. Ranks may then be missing
+    for single targets of a row.
     """
     d = ranks.shape[1]
     if kind == "independent":

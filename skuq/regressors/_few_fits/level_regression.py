@@ -12,16 +12,17 @@ from skuq.recalibration import BaseRecalibrator, QuantileShiftRecalibrator
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS
 
 _PENALTY = 10.0
-"""Penalty of the squared slopes, in units of the loss of one row."""
+"""Penalty of the squared slopes. A penalty of 1 is as large as the loss of one row."""
 
 _BANDWIDTH = 0.05
-"""Half-width of the interval in which the pinball loss is smoothed, in units of the scaled targets."""
+"""Half-width of the interval in which the pinball loss is smoothed. The targets are scaled to a unit of 1."""
 
 _LEAST_UNIT = 0.25
-"""Smallest unit relative to the mean width of 90 % intervals; a normal distribution has about this ratio."""
+"""The unit of the targets is at least this multiple of the mean width of 90 % intervals. For a normal
+distribution, the mean absolute error of the median is about this multiple of the width."""
 
 _MOST_ROWS = 20_000
-"""Largest number of rows in the regression."""
+"""The regression uses at most this number of rows."""
 
 
 class LevelRegressionRecalibrator(BaseRecalibrator):
@@ -68,7 +69,6 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
 
 def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the next lower fitted level of each level, and the shares of the fitted differences to add."""
     score, target = ndtri(fitted), ndtri(levels)
     knots = np.clip(np.searchsorted(fitted, levels, side="right") - 1, 0, None)
     step = np.minimum(knots, len(fitted) - 2)
@@ -80,7 +80,10 @@ def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, Fl
 def _regression_slopes(
     features: FloatArray, target: FloatArray, level: float, share: FloatArray, penalty: float
 ) -> FloatArray:
-    """Return the slopes that minimize the pinball loss, or zeros if no slopes decrease the loss."""
+    """Return the slopes that minimize the pinball loss.
+
+    The slopes are zero if no slopes decrease the loss.
+    """
     design = np.column_stack([np.ones(len(target)), features])
 
     def cost(x: FloatArray) -> tuple[float, FloatArray]:

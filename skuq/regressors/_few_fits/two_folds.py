@@ -1,4 +1,4 @@
-"""Recalibration of expensive models with few fits."""
+"""Recalibration with few fits, for models that are expensive to fit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 _ALL_TESTED = 100
-"""With fewer rows, the two folds are halves, so that all rows are calibration rows."""
+"""If there are fewer rows than this, the two folds are halves of the data, so that all rows are calibration
+rows."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
-    """RecalibratedRegressor that calibrates on two of four folds, without the parameter ``cv``."""
+    """RecalibratedRegressor that calibrates on two of four folds. It has no parameter ``cv``."""
 
     # Models fitted to three quarters of the rows are nearly as good as the final model. Models fitted to half
     # of the rows have larger errors, which would make the intervals too wide. `fit_transform` also needs

@@ -18,7 +18,10 @@ from skuq.regressors._forest.leaf_weights import row_blocks
 
 @dataclass(frozen=True, eq=False)
 class InfinitesimalJackknife:
-    """Bias-corrected variance of a forest's prediction, and its shrinkage."""
+    """Bias-corrected variance of the prediction of a forest.
+
+    The variance of a row is shrunk toward the mean over rows.
+    """
 
     gram: FloatArray  # K, shape (B, B)
     n_draws: float  # sum of 1 / weight over drawn rows, mean over trees; n without weights
@@ -28,7 +31,10 @@ class InfinitesimalJackknife:
 
     @classmethod
     def of_counts(cls, counts: IntArray, weight: FloatArray) -> InfinitesimalJackknife:
-        """Return the jackknife without shrinkage for bootstrap counts (n, B); weights count repetitions."""
+        """Return the jackknife without shrinkage.
+
+        The bootstrap counts have the shape (n, B), and a weight is a number of repetitions.
+        """
         weighted = np.flatnonzero(weight > 0)
         n_trees = counts.shape[1]
         gram, n_draws = np.zeros((n_trees, n_trees)), 0.0
@@ -41,7 +47,10 @@ class InfinitesimalJackknife:
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:
-        """Return the variance of equation 7, given deviations (m, B) that are 0 for unused trees."""
+        """Return the variance of equation 7.
+
+        The deviations have the shape (m, B) and are 0 for unused trees.
+        """
         squared = np.einsum("ij,ij->i", deviation @ self.gram, deviation)
         bias = self.n_draws * np.einsum("ij,ij->i", deviation, deviation)
         return np.asarray((squared - bias) / np.square(n_trees))
@@ -66,7 +75,10 @@ class InfinitesimalJackknife:
         return InfinitesimalJackknife(self.gram, self.n_draws, self.n_rows, ratio, max(observed - noise, 0.0))
 
     def variance(self, predictions: FloatArray, used: BoolArray) -> FloatArray:
-        """Return the expected variance of the mean of the used trees, given the noisy estimate."""
+        """Return the expected variance of the mean of the used trees.
+
+        The estimate without shrinkage is noisy.
+        """
         # Empirical Bayes with a normal prior and normal noise: the corrected variance divided by the variance
         # between trees is shrunk toward its mean over rows, conditional on a positive value.
         count = np.maximum(used.sum(axis=1), 1)
@@ -79,7 +91,6 @@ class InfinitesimalJackknife:
         return np.asarray(between * _mean_above_zero(mean, np.sqrt(trust * noise)))
 
     def _noise(self, ratio: float, count: IntArray) -> FloatArray:
-        """Return the variance of the ratio that is due to the finite number of trees."""
         per_row = self.n_draws / self.n_rows / count
         return np.asarray(2 * self.n_rows * per_row**2 + 4 * ratio * per_row)
 
@@ -91,7 +102,6 @@ def _mean_above_zero(mean: FloatArray | np.float64, std: FloatArray | np.float64
 
 
 def _deviation(predictions: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the deviations from the mean of the used trees, and the variance between these trees."""
     count = np.maximum(used.sum(axis=1), 1)
     mean = np.where(used, predictions, 0.0).sum(axis=1) / count
     deviation = np.where(used, predictions - mean[:, np.newaxis], 0.0)

@@ -18,14 +18,17 @@ from scipy import sparse
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _BLOCK = 1 << 22
-"""Largest number of weights in a temporary matrix (32 MB)."""
+"""A temporary matrix contains at most this number of weights (32 MB)."""
 
 _ROUNDING = 1e-9
-"""Tolerance for rounding errors of cumulative sums of weights."""
+"""A cumulative sum of weights may differ from its exact value by this rounding error."""
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield blocks of rows, for which a matrix with ``n_columns`` columns has a bounded size."""
+    """Yield blocks of rows.
+
+    A block is so small that a matrix of its rows and of ``n_columns`` columns has a bounded size.
+    """
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -46,25 +49,21 @@ class LeafWeights:
         return cls(members, np.asarray(members.sum(axis=1)))
 
     def of_new(self, leaves: IntArray) -> Any:
-        """Return the weights for new rows: a sparse array of shape (m, n) whose rows have the sum 1."""
         return _normalized(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
-        """Return the weights (m, n) for training rows, by out-of-bag trees; 0 for the row itself."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
         return _normalized(product)
 
     def average(self, values: FloatArray) -> FloatArray:
-        """Return the mean value of the training rows in each leaf; 0 for leaves without weight."""
         average: FloatArray = (self.members @ values) * _inverse(self.total)
         return average
 
     def oob_average(
         self, values: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
     ) -> FloatArray:
-        """Return, for each training row, the mean value of the other rows in its out-of-bag leaves."""
         sums = (self.members @ values)[leaves] - (weight * values)[:, np.newaxis]
         inverse = np.where(oob, _inverse(self._without(leaves, weight)), 0.0)
         used = np.maximum((inverse > 0).sum(axis=1), 1)
@@ -72,13 +71,11 @@ class LeafWeights:
         return average
 
     def average_over_trees(self, averages: FloatArray, leaves: IntArray) -> FloatArray:
-        """Return, for each row, the mean over trees of the values of its leaves."""
         used = np.maximum((self.total[leaves] > 0).sum(axis=1), 1)
         mean: FloatArray = averages[leaves].sum(axis=1) / used
         return mean
 
     def _without(self, leaves: IntArray, weight: FloatArray) -> FloatArray:
-        """Return the weight of the other rows in each leaf; weights within rounding errors become 0."""
         total = self.total[leaves]
         others = total - weight[:, np.newaxis]
         return np.where(others > 1e-12 * total, others, 0.0)
@@ -91,7 +88,7 @@ class LeafWeights:
 
 
 def leaf_quantiles(weights: Any, order: IntArray, y: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of y under sparse weights, shape (m, k); ``order`` sorts y."""
+    """Return the quantiles of y under sparse weights, shape (m, k). The array ``order`` sorts y."""
     ascending = weights[:, order]
     ascending.sort_indices()
     # A single cumulative sum covers all rows: row i uses the range from i to i + 1.
@@ -109,7 +106,6 @@ def _inverse(total: FloatArray) -> FloatArray:
 
 
 def _normalized(weights: Any) -> Any:
-    """Divide each row of weights by its sum; rows with sum 0 get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))
     if (total > 0).all():

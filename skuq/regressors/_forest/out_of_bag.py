@@ -1,6 +1,6 @@
 """Residuals of the out-of-bag rows around each row.
 
-The residual of row j must not depend on the target of row i if it is used for row i. For row i, the residual
+If the residual of row j is used for row i, the residual must not depend on the target of row i. The residual
 of row j is therefore computed from trees that have drawn neither i nor j.
 """
 
@@ -17,10 +17,10 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, row_blocks
 
 _FLOOR = 0.1
-"""Share of the mean absolute residual of all rows that is added to local means, which may be too small."""
+"""This share of the mean absolute residual of all rows is added to local means, which may be too small."""
 
 _DENSE = 64
-"""Number of pairs that a matrix product computes in the time in which a loop computes one pair."""
+"""A matrix product computes this number of pairs in the time in which a loop computes one pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,6 @@ class OutOfBag:
 
     @cached_property
     def residual(self) -> FloatArray:
-        """Target minus out-of-bag prediction, shape (n,); 0 for rows without weight."""
         return np.where(self.weight > 0, self.y - self.mean, 0.0)
 
     @cached_property
@@ -51,7 +50,6 @@ class OutOfBag:
 
     @cached_property
     def _oob_count(self) -> FloatArray:
-        """1 for out-of-bag trees, else 0; sums over trees are exact in single precision."""
         return self.oob.astype(np.float32)
 
     @cached_property
@@ -66,7 +64,6 @@ class OutOfBag:
         return _FLOOR * float(np.average(np.abs(residual), weights=self.weight))
 
     def around(self, rows: IntArray, slope: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the mean and the mean absolute value of the residuals of other rows around each row."""
         used = 0.0 if slope is None else slope
         corrected = self.corrected_residual(used)
         shift = self.residual - corrected
@@ -88,7 +85,6 @@ class OutOfBag:
         return self.local.of_training(self.leaves[rows], self.oob[rows], rows, self.weight[rows])
 
     def _pairs(self, rows: IntArray) -> Iterator[tuple[slice, Any, FloatArray]]:
-        """Yield blocks of rows, the weights of other rows, and residuals by trees that drew neither row."""
         for block in row_blocks(len(rows), len(self.y)):
             weights = self._weights(rows[block])
             count, total = self._by_neither(rows[block], weights)
@@ -96,7 +92,10 @@ class OutOfBag:
             yield block, weights, self.y[weights.indices] - mean
 
     def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return, for each weight, the number and the sum of predictions by trees that drew neither row."""
+        """Return the number and the sum of predictions for each weight.
+
+        The predictions come from trees that have drawn neither row of a pair.
+        """
         sizes, columns = np.diff(weights.indptr), weights.indices
         count, predictions = self._oob_count, self._oob_predictions
         if _DENSE * len(columns) > len(rows) * len(self.y):
@@ -113,7 +112,6 @@ class OutOfBag:
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
-    """Return the slope in [0, 1] of the weighted regression of residuals on residuals around them."""
     # The regression goes through the origin. The slope b is multiplied by 1 - s^2 / b^2, where s is its
     # heteroscedasticity-consistent standard error.
     share = weight / scale

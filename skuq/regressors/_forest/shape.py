@@ -14,13 +14,16 @@ from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
-"""Levels of the predictive quantiles, including 0.05, 0.5 and 0.95."""
+"""Levels of the predictive quantiles. They include 0.05, 0.5 and 0.95, the levels of the default interval and
+of the median."""
 
 _LEAST_LEVEL = 0.025
-"""Levels at least this far from 0 and 1 are kept even if there are too few rows for their ranks."""
+"""A level stays if its distance to 0 and 1 is at least this large, even if there are too few rows to estimate
+its quantile."""
 
 _LEAF_SHARES = np.arange(10) / 10
-"""Candidate weights of the leaves' quantiles; below 1, so that equal targets give distinct quantiles."""
+"""Candidate weights of the quantiles of the leaves. A weight is below 1, because equal targets in a leaf
+would otherwise give equal quantiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ class ForestShape:
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the leaf share of the one-standard-error rule (Breiman et al. 1984)."""
+        """Return the shape whose leaf share follows the one-standard-error rule (Breiman et al. 1984)."""
         # The levels are denser in the tails, so each level is weighted by the distance between its neighbors.
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
@@ -59,7 +62,7 @@ class ForestShape:
     def stretched(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the factor for which 90 % intervals cover 90 % of the rows."""
+        """Return the shape with the factor for which 90 % intervals contain 90 % of the targets."""
         tail = (1 - DEFAULT_COVERAGE) / 2
         quantiles = self.quantiles(loc, scale, leaf)
         low, middle, high = (
@@ -102,7 +105,7 @@ def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: 
 
 
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return interpolated quantiles; the k-th smallest of n values has the level k / (n + 1)."""
+    """Return interpolated quantiles. The k-th smallest of n values has the level k / (n + 1)."""
     order = np.argsort(z, kind="stable")
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]

@@ -1,4 +1,4 @@
-"""Trees of a fitted forest: leaves of rows, and the numbers of times that trees have drawn rows."""
+"""Trees of a fitted forest: the leaf of each row, and the number of times that a tree has drawn each row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
-"""Standard deviations of y for which trees find splits and squares do not overflow."""
+"""If the standard deviation of y is between these values, trees find splits and squares do not overflow."""
 
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
@@ -27,7 +27,6 @@ def grows_trees(estimator: Any) -> bool:
 
 
 def bootstraps_trees(estimator: Any) -> bool:
-    """Return whether the estimator is a forest or a BaggingRegressor of trees with bootstrap samples."""
     return grows_trees(estimator) and bool(estimator.bootstrap)
 
 
@@ -48,7 +47,7 @@ def check_forest(estimator: Any) -> None:
 
 
 def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
-    """Return the fitted forest; y is divided by ``unit`` if its squares would underflow or overflow."""
+    """Return the fitted forest. If the squares of y would underflow or overflow, y is divided by ``unit``."""
     if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
         return fit_wrapped(forest, X, y, **fit_params)
     fitted = fit_wrapped(forest, X, y / unit, **fit_params)
@@ -60,7 +59,6 @@ def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict
 
 
 def _has_units(forest: Any) -> bool:
-    """Return whether a parameter of the forest may be in the units of y."""
     params = forest.get_params()
     absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
     return any(absolute) or callable(params["oob_score"])
@@ -68,7 +66,7 @@ def _has_units(forest: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of a fitted forest; their nodes are numbered consecutively over all trees."""
+    """Trees of a fitted forest. The nodes are numbered consecutively over all trees."""
 
     forest: Any
     first: IntArray  # number of the first node of each tree, shape (B,)
@@ -96,7 +94,6 @@ class Trees:
         return np.asarray(np.stack(leaves, axis=1) + self.first)
 
     def counts(self, n: int) -> IntArray:
-        """Return how often each tree has drawn each training row, shape (n, B)."""
         draws = np.empty((n, len(self)), dtype=np.intp)
         for column, rows in enumerate(self.forest.estimators_samples_):
             draws[:, column] = np.bincount(rows, minlength=n)

@@ -37,10 +37,12 @@ from skuq.regressors._pool.simplex import minimise_convex, minimise_quadratic
 
 _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-"""Levels of the pinball losses that approximate the CRPS of an average of quantile functions."""
+"""The mean of the pinball losses at these levels approximates the CRPS of an average of quantile
+functions."""
 
 _UNCLIPPED = 0.98
-"""Share of the rows whose gains are not clipped; with fewer than 75 rows, only one gain is clipped."""
+"""The gains of at least this share of the rows are not clipped. With fewer than 75 rows, only one gain is
+clipped."""
 
 _TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
 _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
@@ -59,11 +61,14 @@ class Pool(ABC):
     @staticmethod
     @abstractmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        """Return the pool of the forecasts; the weights are positive and have the sum 1."""
+        """Return the pool of the forecasts. The weights are positive and their sum is 1."""
 
     @abstractmethod
     def _least(self, share: FloatArray) -> FloatArray:
-        """Return the weights that minimize the mean CRPS; ``share`` (n,) weights the rows, with sum 1."""
+        """Return the weights that minimize the mean CRPS.
+
+        The vector ``share`` (n,) weights the rows, and its sum is 1.
+        """
 
     @abstractmethod
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray: ...
@@ -85,7 +90,6 @@ class Pool(ABC):
 
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
-    """Return the factor in [0, 1] that shrinks the optimal weights toward equal weights."""
     # The level is between two ranks, because sums of fractional repetitions are rounded.
     level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
     bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")
@@ -98,7 +102,6 @@ def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
-    """Return the mean and the standard error of values of shape (n,) or (n, k), without overflow."""
     unit = np.abs(values).max(axis=0)  # avoids an overflow of squares
     relative = values / np.where(unit > 0, unit, 1.0)
     total = repetitions.sum()
@@ -109,7 +112,10 @@ def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0
 
 @dataclass(frozen=True, eq=False)
 class LinearPool(Pool):
-    """Mixtures; their scores follow from the members' scores and the distances (n, m, m) between members."""
+    """Pool of mixtures.
+
+    Its scores follow from the scores of the members, and from the distances between members, shape (n, m, m).
+    """
 
     distances: FloatArray
 
@@ -131,7 +137,10 @@ class LinearPool(Pool):
 
 @dataclass(frozen=True, eq=False)
 class QuantilePool(Pool):
-    """Averages of quantile functions, from the quantiles of the members, shape (n, n_levels, m)."""
+    """Pool of averages of quantile functions.
+
+    It stores the quantiles of the members, shape (n, n_levels, m).
+    """
 
     quantiles: FloatArray
 

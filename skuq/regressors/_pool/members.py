@@ -1,4 +1,4 @@
-"""Members of a pool: validation, fits and out-of-fold forecasts."""
+"""Members of a pool, with their validation, fits and out-of-fold forecasts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def fit_pool(
     verbose: int,
     progress: Progress,
 ) -> list[FittedMember]:
-    """Fit each member to all rows, and predict the test rows out of fold."""
+    """Fit each member to all rows.
+
+    The test rows of a fold are predicted by a clone that is fitted without this fold.
+    """
     tasks = {
         name: (name, member, data.X, data.y, data.params[name], folds, own_folds)
         for name, member in members.items()
@@ -142,7 +145,6 @@ def _fit_member(
 
 
 def _has_own_folds(member: Any) -> bool:
-    """Return whether ``fit_transform`` returns out-of-fold forecasts."""
     # In a Pipeline, only a table encoder may precede the regressor. Other transformers may use y, so each
     # fold must fit them again.
     if isinstance(member, Pipeline):

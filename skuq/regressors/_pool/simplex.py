@@ -1,4 +1,4 @@
-"""Minima of convex functions of non-negative weights with sum 1 (the simplex)."""
+"""Minima of convex functions over non-negative weights with the sum 1 (the simplex)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from scipy.optimize import linprog
 from skuq._typing import FloatArray, IntArray
 
 _ROUNDING = 1e-13
-"""Largest decrease that may be due to rounding, in units of the largest coefficient."""
+"""The search adds a member only if the objective then decreases at a rate above this value, relative to the
+largest coefficient. A smaller rate may be due to rounding."""
 _GAP = 1e-5
-"""The search ends at this relative difference between the value and a lower bound of the minimum."""
+"""The search ends if the relative difference between the value and a lower bound of the minimum is at most
+this value."""
 _MOST_CUTS = 200
 _MOST_SUPPORTS = 100
-"""Largest number of supports that are visited, per member; usually a few are enough."""
+"""The search visits at most this number of supports per member. A few supports are usually enough."""
 
 
 def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
@@ -42,7 +44,7 @@ def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
 def _descend(
     b: FloatArray, Q: FloatArray, weights: FloatArray, support: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Move to the optimum of a support; remove members whose weights become 0 on the way."""
+    """Move to the optimum of a support, and remove each member whose weight becomes 0."""
     while True:
         target = _optimum_without_bounds(b[support], Q[np.ix_(support, support)])
         current = weights[support]
@@ -62,7 +64,10 @@ def _descend(
 
 
 def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
-    """Return the minimizer of b'w + 1/2 w'Qw over w with sum 1; the shortest if there are several."""
+    """Return the minimizer of b'w + 1/2 w'Qw over the vectors w with sum 1.
+
+    If there are several minimizers, return the shortest.
+    """
     k = len(b)
     equations = np.block([[Q, np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
     solution: FloatArray = np.linalg.lstsq(equations, np.append(-b, 1.0), rcond=None)[0]

@@ -19,13 +19,16 @@ _MOST_EDGES = 254
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Increasing bin edges of each column; bin 0 contains missing values, bin j + 1 values above j edges."""
+    """Increasing bin edges of each column.
+
+    Bin 0 contains missing values, and bin j + 1 contains the values above j edges.
+    """
 
     edges: tuple[FloatArray, ...]
 
     @classmethod
     def of_table(cls, table: FloatArray) -> Self:
-        """Return bins with about equal numbers of training rows; ``table`` has the shape (n, d)."""
+        """Return bins that contain about equal numbers of training rows. The table has the shape (n, d)."""
         return cls(tuple(_edges(column[~np.isnan(column)]) for column in table.T))
 
     def __call__(self, table: FloatArray) -> NDArray[np.int16]:
@@ -37,7 +40,10 @@ class Bins:
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Return the midpoints between distinct values, or some of them with about equal counts between them."""
+    """Return the midpoints between distinct values.
+
+    If there are too many, some are chosen so that about equal counts lie between them.
+    """
     distinct, last = np.unique(np.sort(values), return_index=True)
     if len(distinct) > _MOST_EDGES + 1:
         ranks = len(values) * np.arange(1, _MOST_EDGES + 1) / (_MOST_EDGES + 1)

@@ -1,4 +1,4 @@
-"""Shape of the standardized residuals at each x, relative to the common shape of all rows."""
+"""Shape of the standardized residuals at each x, compared with the common shape of all rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from skuq.regressors._shape.bins import Bins
 from skuq.regressors._shape.trees import THRESHOLDS, ShareTrees, grow_trees
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, 0.025, *np.arange(1, 20) / 20, 0.975, 0.99, 0.995, 0.9975])
-"""Levels of the predictive quantiles, including 0.025, 0.05, 0.5, 0.95 and 0.975."""
+"""Levels of the predictive quantiles. They include 0.025, 0.05, 0.5, 0.95 and 0.975."""
 
 _TABLE_LEVELS = ndtr(np.linspace(-4.5, 4.5, 361))
-"""Levels at which the quantiles of the common shape are stored."""
+"""The quantiles of the common shape are stored at these levels."""
 
 _LEAF_FACTORS = (0.2, 1.0)
-"""Factors of the leaf sizes of the two kinds of trees: small leaves and large leaves."""
+"""There are two kinds of trees, with small leaves and with large leaves. These factors multiply the leaf
+size."""
 
 _N_TREES = 25
 """Number of trees of each kind."""
@@ -29,17 +30,21 @@ _N_TREES = 25
 _FEWEST_ROWS = 40.0
 
 _GUARD = 2.33
-"""Threshold of a standardized covariance, which is exceeded by chance with a probability of 0.01."""
+"""The standardized covariance must exceed this threshold. By chance, the probability of a larger value is
+0.01."""
 
 _MOST_COMPARED = 20_000
-"""Largest number of rows in the comparison of the conditional with the common shape."""
+"""At most this number of rows is used to compare the conditional shape with the common shape."""
 
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalShape:
-    """Distribution, given x, of the levels that residuals have under the common shape."""
+    """Distribution of levels for given x.
+
+    A level is the value of the distribution function of the common shape at a residual.
+    """
 
     bins: Bins
     trees: tuple[ShareTrees, ...]
@@ -48,7 +53,7 @@ class ConditionalShape:
 
     @property
     def share(self) -> float:
-        """Total weight of the trees."""
+        """Return the total weight of both kinds of trees."""
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
@@ -76,7 +81,7 @@ def fit_conditional_shape(
     clusters: Any = None,
     guard: bool,
 ) -> tuple[ConditionalShape, FloatArray] | None:
-    """Return the conditional shape and its out-of-fold probabilities; None if it has no skill."""
+    """Return the conditional shape and its out-of-fold probabilities, or None if the shape has no skill."""
     counted = np.ones(len(level)) if weight is None else weight
     folds = [fold for fold in folds if np.count_nonzero(counted[fold[0]]) >= 2]
     if counted.sum() < _FEWEST_ROWS or not folds:
@@ -117,7 +122,7 @@ def fit_conditional_shape(
 
 @dataclass(frozen=True, eq=False)
 class _Merit:
-    """Out-of-fold comparison of the trees with the common shape."""
+    """Comparison of the trees with the common shape on out-of-fold rows."""
 
     out_of_fold_shares: FloatArray
     shares: FloatArray
@@ -128,7 +133,10 @@ class _Merit:
     def of_halves(
         cls, halves: FloatArray, level: FloatArray, weight: FloatArray, cluster: IntArray, *, n_folds: int
     ) -> _Merit:
-        """Return the comparison; ``halves`` (2, 2, n, k) are forecasts by two halves of each kind of tree."""
+        """Return the comparison.
+
+        The array ``halves`` (2, 2, n, k) contains the forecasts by two halves of the trees of each kind.
+        """
         first, second = halves - THRESHOLDS
         mean = (first + second) / 2
         target = (level[:, np.newaxis] <= THRESHOLDS) - THRESHOLDS
@@ -148,7 +156,10 @@ class _Merit:
 
 
 def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return two non-negative weights with a sum of at most 1 that minimize the squared error."""
+    """Return the two weights that minimize the squared error.
+
+    The weights are non-negative and their sum is at most 1.
+    """
     (a, c), (_, b) = squares
     candidates = [np.zeros(2)]
     if a > 0:

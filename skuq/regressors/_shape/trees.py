@@ -18,20 +18,21 @@ from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray
 
 THRESHOLDS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
-"""Thresholds; each leaf stores the share of its rows with a level of at most each threshold."""
+"""Thresholds for the levels. For each threshold, a leaf stores the share of its rows whose level is at most
+the threshold."""
 
 _MOST_ROWS = 5000
-"""Largest number of rows to which a tree is fitted."""
+"""A tree is fitted to at most this number of rows."""
 
 _SMALLEST_LEAF = 3.0
 
 _BLOCK = 1 << 20
-"""Largest number of pairs of a row and a tree in a block."""
+"""A block contains at most this number of pairs of a row and a tree."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShareTrees:
-    """Trees with nodes that are numbered consecutively over all trees; a leaf is its own child."""
+    """Trees whose nodes are numbered consecutively over all trees. The child of a leaf is the leaf itself."""
 
     roots: NDArray[np.int32]
     depth: int
@@ -119,7 +120,7 @@ def grow_trees(
     n_trees: int,
     rng: np.random.RandomState,
 ) -> ShareTrees:
-    """Return trees with random thresholds; each is fitted to all rows or to a random sample of rows."""
+    """Return trees with random thresholds. Each tree is fitted to all rows, or to a random sample of rows."""
     rows = np.arange(len(level)) if weight is None else np.flatnonzero(weight > 0)
     fitted = []
     for _ in range(n_trees):

@@ -1,1 +1,1 @@
-"""Bound and inducing points of sparse Gaussian process regression."""
+"""Lower bound and inducing points of sparse Gaussian process regression."""

@@ -17,16 +17,17 @@ import numpy as np
 from skuq._typing import FloatArray
 
 KERNELS = ("rbf", "matern32", "matern52")
-"""Names of kernels."""
+"""Names of the kernels."""
 
 MIN_NOISE = 1e-8
-"""Smallest noise variance relative to the variance of y; float64 can hardly represent smaller values."""
+"""Smallest noise variance, relative to the variance of y. In float64, smaller values are hardly
+representable."""
 
 START_NOISE = 0.5
-"""Start value of the noise variance; with a large value, the search finds long length scales first."""
+"""Start value of the noise variance. With a large start value, the search finds long length scales first."""
 
 HISTORY = 20
-"""Number of steps that L-BFGS stores; the cost is small compared with the cost of the bound."""
+"""L-BFGS stores this number of steps. Their cost is small compared with the cost of the bound."""
 
 NO_COVARIANCE = (
     "`kernel` must give a finite, positive semi-definite covariance, but its covariance on the standardized "
@@ -34,12 +35,12 @@ NO_COVARIANCE = (
 )
 
 _REJECTED = 1e10
-"""Value of the objective if the kernel is not valid, so that the line search rejects the point."""
+"""The objective has this value if the kernel is not valid, so that the line search rejects the point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Maximum of the bound; the hyperparameters of the kernel are stored in the kernel."""
+    """Maximum of the bound. The kernel stores its own hyperparameters."""
 
     inducing: FloatArray
     constant: float
@@ -56,7 +57,7 @@ def check_gpytorch(caller: str) -> None:
 
 @contextmanager
 def torch_threads(limit: int | None) -> Iterator[None]:
-    """Set the number of torch threads inside the context; None changes nothing."""
+    """Set the number of torch threads inside the context. None changes nothing."""
     import torch
 
     before = torch.get_num_threads()
@@ -69,7 +70,7 @@ def torch_threads(limit: int | None) -> Iterator[None]:
 
 
 def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
-    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel for a name."""
+    """Return a float64 gpytorch kernel, which is a copy of a given kernel, or a new kernel for a name."""
     import gpytorch
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
@@ -106,7 +107,10 @@ def _check_columns(kernel: Any, n_features: int) -> None:
 
 
 def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return the covariance of A and B; gpytorch centers both at the mean of A (the inducing points)."""
+    """Return the covariance of A and B.
+
+    Both are centered at the mean of A, because gpytorch centers in this way.
+    """
     import torch
 
     with torch.no_grad():
@@ -136,7 +140,7 @@ def maximize_bound(
     tol: float,
     report: Callable[[], None] | None,
 ) -> Optimum:
-    """Maximize the collapsed bound over inducing points and hyperparameters; this changes the kernel."""
+    """Maximize the collapsed bound over the inducing points and the hyperparameters. The kernel changes."""
     import torch
 
     model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)
@@ -166,7 +170,10 @@ def maximize_bound(
 
 
 def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: FloatArray, jitter: float) -> Any:
-    """Return a gpytorch model with inducing points and with a noise variance divided by each row's weight."""
+    """Return a gpytorch model with inducing points.
+
+    The noise variance of a row is divided by the weight of the row.
+    """
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator
@@ -204,7 +211,10 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 def _closure(
     model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
-    """Return the objective of L-BFGS with its gradient: the negative bound per observation."""
+    """Return the objective of L-BFGS and its gradient.
+
+    The objective is the negative bound per observation.
+    """
     # The density of w equal observations is the density of their mean times a factor that depends only on the
     # noise.
     import gpytorch

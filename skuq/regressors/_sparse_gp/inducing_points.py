@@ -15,7 +15,7 @@ from skuq._typing import FloatArray
 from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, covariance, variance
 
 _BLOCK = 2**21
-"""Largest number of covariances between inducing points and rows in memory at the same time."""
+"""At most this number of covariances between inducing points and rows is in memory at the same time."""
 
 
 def distinct_rows(
@@ -30,7 +30,7 @@ def distinct_rows(
 def choose_inducing_points(
     X: FloatArray, weight: FloatArray, n_inducing_points: int, init: str, rng: np.random.RandomState
 ) -> tuple[FloatArray, bool]:
-    """Return the initial inducing points, and whether they include all distinct rows of X."""
+    """Return the initial inducing points, and whether these points include all distinct rows of X."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
     if len(rows) <= n_inducing_points:
         return rows, True
@@ -46,7 +46,7 @@ def choose_inducing_points(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior of the process given the training rows, in the coordinates of the inducing points."""
+    """Posterior of the process given the training rows. Its coordinates belong to the inducing points."""
 
     # With a(x) = L^-1 k_Z(x), the process at x has the mean constant + a' slope and the variance k(x, x) -
     # |a|^2 + |L_B^-1 a|^2 (Titsias 2009, eq. 6).
@@ -104,7 +104,7 @@ def collapsed_posterior(
 def _whitened_blocks(
     kernel: Any, Z: FloatArray, root: FloatArray, X: FloatArray
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Yield row numbers of blocks of X, the columns a = L^-1 k_Z(x), and the prior variances."""
+    """Yield the row numbers of a block of X, the columns a = L^-1 k_Z(x), and the prior variances."""
     step = max(1, _BLOCK // len(Z))
     for start in range(0, len(X), step):
         rows = slice(start, min(start + step, len(X)))

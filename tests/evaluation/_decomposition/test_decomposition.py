@@ -390,7 +390,7 @@ DIST = (MEAN, STD)
         (Y, MEAN * np.nan, {"score": "squared_error"}, ValueError, "`y_pred` must be finite"),
         (EVENTS, PROBA * np.nan, {"score": "brier"}, ValueError, "`y_pred` must"),
         (EVENTS, 2 * PROBA, {"score": "brier"}, ValueError, r"`y_pred` must lie in \[0, 1\]"),
-        (EVENTS * 0, PROBA, {"score": "brier"}, ValueError, "`labels` must contain the classes"),
+        (EVENTS * 0, PROBA, {"score": "brier"}, ValueError, "`labels` must be given if"),
     ],
 )
 def test_bad_input_is_named(y, forecast, options, error, message):

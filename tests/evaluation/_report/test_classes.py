@@ -117,7 +117,7 @@ def test_two_columns_without_labels_are_bounds(few_rows):
         (([0.0], [1.0]), {"labels": [0, 1]}, "`y_pred` must hold probabilities or sets .* got tuple"),
         ([[0.2, 0.3, 0.5]], {"labels": [0, 1]}, r"`labels` must have shape \(3,\)"),
         ([[0.2, 0.3, 0.6]], {}, "`y_pred` must have rows that sum to 1"),
-        ([[0.2, 0.3, 0.5]], {}, "`labels` must contain the classes"),
+        ([[0.2, 0.3, 0.5]], {}, "`labels` must be given if"),
         (
             [[0.2, 0.3, 0.5]],
             {"labels": [0, 1, 2], "metrics": ["crps"]},

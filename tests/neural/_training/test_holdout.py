@@ -50,7 +50,7 @@ def test_a_splitter_holds_out_its_first_test_rows():
 
 @pytest.mark.parametrize("size", [0, -1, 20])
 def test_no_row_or_all_cannot_be_held_out(size):
-    with pytest.raises(ValueError, match=f"must lie between 1 and 19 as a number of rows, .* got {size}"):
+    with pytest.raises(ValueError, match=f"must lie between 1 and 19 as a number of rows, got {size}"):
         hold_out(size, rows(), 0)
 
 
