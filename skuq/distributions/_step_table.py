@@ -58,6 +58,8 @@ class StepTable:
             raise ValueError(
                 f"`thresholds` must be a non-empty, strictly increasing 1-D array, got {thresholds!r}."
             )
+        if np.asarray(starts).dtype.kind not in "iu":
+            raise TypeError(f"`starts` must hold integers, got {np.asarray(starts).dtype}.")
         first, level = np.array(starts, dtype=np.int64), np.array(check_probabilities(values, "values"))
         if first.ndim != 1 or first.shape != level.shape:
             raise ValueError(

@@ -81,6 +81,8 @@ def test_bad_input(build, message):
         build()
 
 
-def test_bad_table():
+def test_bad_types():
+    with pytest.raises(TypeError, match="`starts` must hold integers, got float64"):
+        StepTable([1.0], [0.5], [1.0], 1)
     with pytest.raises(TypeError, match="`table` must be a StepTable, got ndarray"):
         SharedSteps(CDFS, [0.0])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
+from sklearn.isotonic import IsotonicRegression
 
 from skuq.distributions import Empirical, Mixture, Normal, SharedSteps
 from skuq.metrics import crps_loss
@@ -87,6 +88,16 @@ def test_minimum_of_maxima_with_ties_and_weights(seed):
     assert_array_equal(recalibrator.predictions_, np.unique(x))
     recalibrated = recalibrator.transform(Normal(np.unique(x), 1.0))
     assert_allclose(cdfs(recalibrated, thresholds), by_definition(x, y, weight, thresholds), atol=1e-13)
+
+
+def test_isotonic_regression_of_each_threshold():
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=600), 2)
+    y = np.round(x + rng.normal(size=600), 1)
+    recalibrated = fitted(x, y).transform(Normal(x, 1.0))
+    for z in np.unique(y):
+        expected = IsotonicRegression(increasing=False).fit(x, y <= z).predict(x)
+        assert_allclose(recalibrated.cdf(z), expected, atol=1e-13)
 
 
 def test_weights_are_repetitions():
