@@ -47,7 +47,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     -----
     Let the rows have point predictions :math:`x_1 < \dots < x_n`, targets :math:`y_i` and weights
     :math:`w_i`. For each threshold z, the fitted cdf is the decreasing function of x that minimizes
-    :math:`\sum_i w_i (F_z(x_i) - 1\{y_i \le z\})^2`, equation 2 of [1]_:
+    :math:`\sum_i w_i (F_z(x_i) - 1\{y_i \le z\})^2` [1]_:
 
     .. math::
         F_z(x_k) = \min_{i \le k} \max_{j \ge k}
