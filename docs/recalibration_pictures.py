@@ -22,6 +22,7 @@ from skuq.recalibration import (
     GPBetaRecalibrator,
     GPCauchyRecalibrator,
     GPNormalRecalibrator,
+    IsotonicDistributionalRecalibrator,
     IsotonicRecalibrator,
     OperatingPointRecalibrator,
     QuantileShiftRecalibrator,
@@ -205,6 +206,15 @@ PICTURES = {
     "isotonic": (
         Simulation(skewed_noise(lambda x: 0.2 + 0.2 * x, flat(1.2)), flat(0.2), flat(0.15)),
         {"after": IsotonicRecalibrator()},
+        draw_misses,
+    ),
+    "isotonic-distributional": (
+        Simulation(
+            skewed_noise(lambda x: 0.1 + 0.25 * x, lambda x: np.where(x < 0.6, 1.2, -1.2)),
+            flat(0.15),
+            flat(0.1),
+        ),
+        {"after": IsotonicDistributionalRecalibrator()},
         draw_misses,
     ),
     "empirical": (

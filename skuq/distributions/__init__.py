@@ -22,6 +22,8 @@ from skuq.distributions._quantiles import Quantiles
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._scipy import ScipyDistribution
 from skuq.distributions._shared_empirical import SharedEmpirical
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._supported import Supported
 from skuq.distributions._transformed import Transformed
@@ -47,6 +49,8 @@ __all__ = [
     "Recalibrated",
     "ScipyDistribution",
     "SharedEmpirical",
+    "SharedSteps",
+    "StepTable",
     "StudentT",
     "Supported",
     "Transformed",

@@ -16,6 +16,8 @@ from skuq.distributions import (
     Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
+    SharedSteps,
+    StepTable,
     StudentT,
     Supported,
     Transformed,
@@ -53,6 +55,10 @@ EMPIRICAL_WEIGHTED = Empirical(RNG.normal(size=(N, 6)), [0.0, 0.1, 0.2, 0.3, 0.4
 SHARED = SharedEmpirical(LOC, SCALE, np.random.default_rng(1).gamma(2.0, size=6) - 2)
 SHARED_WEIGHTED = SharedEmpirical(
     LOC, SCALE, [2.0, -1.0, 0.3, -1.0, 9.0, 0.7], [0.1, 1.0, 2.0, 0.5, 0.0, 1.4]
+)
+STEPS = SharedSteps(
+    StepTable.from_cdfs([-1.0, 0.2, 1.5, 4.0], [[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]]),
+    [0.0, 0.31, 0.77, 1.0, 1.12, 1.43, 2.0],
 )
 GAMMA = ScipyDistribution(stats.gamma(a=1.0 + RNG.random(N), loc=LOC, scale=SCALE))
 POISSON = ScipyDistribution(stats.poisson(mu=1.0 + 3 * RNG.random(N)))
@@ -111,6 +117,10 @@ WITH_ATOMS = {
     "SharedEmpirical": SHARED,
     "SharedEmpirical, weighted": SHARED_WEIGHTED,
     "SharedEmpirical with point masses": SharedEmpirical(LOC, POINT.scale, SHARED.members),
+    "SharedSteps": STEPS,
+    "Recalibrated SharedSteps": Recalibrated(STEPS, LEVEL_MAP),
+    "affine of SharedSteps": affine(STEPS, LOC, -SCALE),
+    "Supported SharedSteps": STEPS.clip(*BOUNDS),
     "Normal with point masses": POINT,
     "StudentT with point masses": StudentT(LOC, POINT.scale, 4.0),
     "NormalMixture with point masses": NormalMixture(

@@ -1,0 +1,100 @@
+"""Recalibration by isotonic distributional regression on the predicted mean or median."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import check_finite, check_option
+from skuq.distributions import Distribution, SharedSteps
+from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._isotonic_cdfs import isotonic_cdfs
+
+
+class IsotonicDistributionalRecalibrator(BaseRecalibrator):
+    r"""Replace every distribution by the distribution of the targets of rows with similar predictions.
+
+    The class orders the calibration rows by their point predictions. It then estimates the whole
+    distribution of the target as a function of the point prediction. The only assumption is that a larger
+    prediction means a larger target, in the sense of stochastic order. The result has atoms at the observed
+    targets, so use the class if the target has few values, such as grades or small counts. It can be part of
+    a `Mixture` with the original distribution. If the target is continuous, prefer `IsotonicRecalibrator` or
+    `EmpiricalRecalibrator`, because the class ignores the predicted standard deviation.
+
+    Parameters
+    ----------
+    by : {"mean", "median"}, default="mean"
+        Point prediction that orders the rows.
+
+    Attributes
+    ----------
+    predictions_ : ndarray of shape (k,)
+        Distinct point predictions of the calibration rows, increasing, in the units of y.
+    table_ : StepTable
+        Fitted cdf at each of these predictions, with a threshold at each distinct target.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution as an array.
+
+    See Also
+    --------
+    IsotonicRecalibrator : A monotone map of the probability levels, which keeps the shape of each row.
+    EmpiricalRecalibrator : One shape for all rows.
+    skuq.distributions.SharedSteps : The returned distribution.
+
+    Notes
+    -----
+    Let the rows have point predictions :math:`x_1 < \dots < x_n`, targets :math:`y_i` and weights
+    :math:`w_i`. For each threshold z, the fitted cdf is the decreasing function of x that minimizes
+    :math:`\sum_i w_i (F_z(x_i) - 1\{y_i \le z\})^2` [1]_:
+
+    .. math::
+        F_z(x_k) = \min_{i \le k} \max_{j \ge k}
+        \frac{\sum_{l=i}^j w_l 1\{y_l \le z\}}{\sum_{l=i}^j w_l}
+
+    On the calibration rows, no other increasing function of the prediction has a lower CRPS. Rows with equal
+    predictions form one point. Between two points, the cdf is the linear interpolation of both cdfs in x.
+    Outside, it is the cdf of the nearest point.
+
+    Each fitted distribution is based on the few rows of its blocks. Intervals from fewer than about 1000 rows
+    are therefore too narrow: 90 % intervals covered 68 to 83 % of new targets in small data sets. No
+    distribution extends beyond the observed targets.
+
+    Cost: the thresholds are visited in increasing order, and only the blocks that contain new targets are
+    fitted again. Time and memory depend on the number of blocks per threshold, about :math:`n^{0.4}`.
+
+    References
+    ----------
+    .. [1] A. Henzi, J. F. Ziegel, T. Gneiting, "Isotonic distributional regression", J. R. Stat. Soc. B 83,
+       2021. https://doi.org/10.1111/rssb.12450
+
+    Examples
+    --------
+    A normal distribution for a count that is 0, 1 or 2:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import IsotonicDistributionalRecalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(2000)
+    >>> y = rng.binomial(2, p)
+    >>> recalibrator = IsotonicDistributionalRecalibrator().fit(Normal(2 * p, 0.6), y)
+    >>> recalibrated = recalibrator.transform(Normal([1.0], [0.6]))
+    >>> [recalibrated.cdf(count).round(1).item() for count in (0, 1, 2)]  # the truth is .25, .75, 1
+    [0.3, 0.8, 1.0]
+    """
+
+    def __init__(self, *, by: Literal["mean", "median"] = "mean") -> None:
+        self.by = by
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        self.predictions_, self.table_ = isotonic_cdfs(self._order(dist), y, weight)
+
+    def _transform(self, dist: Distribution) -> SharedSteps:
+        knots = self.predictions_
+        return SharedSteps(self.table_, np.interp(self._order(dist), knots, np.arange(float(len(knots)))))
+
+    def _order(self, dist: Distribution) -> FloatArray:
+        by = check_option(self.by, "by", ("mean", "median"))
+        return check_finite(dist.mean() if by == "mean" else dist.median(), f"the {by} of dist")

@@ -1,0 +1,88 @@
+"""What is particular to step distributions with a shared table of cdfs."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.polynomial import Polynomial
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skuq.distributions import Empirical, SharedSteps, StepTable, _shared_steps, concat
+
+THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
+CDFS = np.array([[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]])
+POSITION = np.array([0.0, 2.0, 0.25, 1.5, 1.0])
+TABLE = StepTable.from_cdfs(THRESHOLDS, CDFS)
+DENSE = np.stack([CDFS[0], CDFS[2], 0.75 * CDFS[0] + 0.25 * CDFS[1], (CDFS[1] + CDFS[2]) / 2, CDFS[1]])
+Y = np.array([-2.0, 0.0, 0.2, 3.0, 9.0])
+
+
+def as_empirical():
+    return Empirical(np.tile(THRESHOLDS, (5, 1)), np.diff(DENSE, axis=1, prepend=0.0))
+
+
+@pytest.mark.parametrize("block", [1, 9, 1 << 20])
+def test_equals_the_dense_distribution(block, monkeypatch):
+    monkeypatch.setattr(_shared_steps, "_BLOCK", block)
+    ours, dense = SharedSteps(TABLE, POSITION), as_empirical()
+    assert_allclose(ours.mean(), dense.mean(), rtol=1e-14)
+    assert_allclose(ours.std(), dense.std(), rtol=1e-14)
+    assert_allclose(ours.crps(Y), dense.crps(Y), rtol=1e-13)
+    assert_allclose(ours._mean_distance(Y), dense._mean_distance(Y), rtol=1e-13)
+    weight = Polynomial([0.0, 1.0])
+    assert_allclose(ours._weighted_crps(Y, weight), dense._weighted_crps(Y, weight), rtol=1e-13)
+    for y in THRESHOLDS:
+        assert_allclose(ours.cdf(y), dense.cdf(y), rtol=1e-14)
+    for level in (0.0, 0.15, 0.3, 0.31, 0.5, 0.9, 1.0):
+        assert_array_equal(ours.ppf(level), dense.ppf(level))
+
+
+def test_table_has_the_runs_of_equal_values():
+    assert_array_equal(TABLE.starts, [0, 2, 3, 4, 5, 6, 7, 8, 9])
+    assert_array_equal(TABLE.values, [0.3, 0, 0.9, 0.5, 0.15, 1, 0.9, 0.35, 1])
+
+
+def test_rows_of_two_tables_are_concatenated():
+    ours = SharedSteps(TABLE, POSITION)
+    twin = pickle.loads(pickle.dumps(ours))
+    assert type(concat([ours, twin])) is SharedSteps
+    other = SharedSteps(StepTable.from_cdfs([0.0, 1.0], [[0.5, 1.0]]), [0.0])
+    assert_allclose(concat([ours, other]).mean(), [*ours.mean(), 0.5])
+    with pytest.raises(ValueError, match="read-only"):
+        twin.table.values[0] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: StepTable([1.0, 1.0], [0], [1.0], 1),
+            "`thresholds` must be a non-empty, strictly",
+        ),
+        (lambda: StepTable([], [0], [1.0], 1), "`thresholds` must be a non-empty"),
+        (lambda: StepTable([1.0], [0, 1], [1.0], 1), "`starts` and `values` must be 1-D and equally long"),
+        (lambda: StepTable([1.0], [1], [1.0], 1), "`starts` must be strictly increasing and begin with 0"),
+        (lambda: StepTable([1.0], [0], [0.9], 1), "`values` must be 1 for every cdf at the last threshold"),
+        (
+            lambda: StepTable([1.0, 2.0], [0, 3], [0.5, 1.0], 2),
+            "`values` must be 1 for every cdf at the last",
+        ),
+        (lambda: StepTable([1.0], [0], [1.0], 0), "`n_cdfs` must be at least 1"),
+        (lambda: StepTable([1.0], [0, 5], [1.0, 1.0], 1), "`starts` must be below"),
+        (lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 0.2]]), "`cdfs` must be increasing"),
+        (lambda: StepTable.from_cdfs([1.0], [[0.5, 1.0]]), "`cdfs` must have shape"),
+        (lambda: SharedSteps(TABLE, [0.0, 2.1]), r"`position` must lie in \[0, 2\].*got 2.1 at row 1"),
+        (lambda: SharedSteps(TABLE, [[0.0]]), "`position` must have shape"),
+        (lambda: SharedSteps(TABLE, [np.nan]), "`position` must be finite"),
+    ],
+)
+def test_bad_input(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_bad_types():
+    with pytest.raises(TypeError, match="`starts` must hold integers, got float64"):
+        StepTable([1.0], [0.5], [1.0], 1)
+    with pytest.raises(TypeError, match="`table` must be a StepTable, got ndarray"):
+        SharedSteps(CDFS, [0.0])
