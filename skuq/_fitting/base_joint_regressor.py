@@ -164,6 +164,11 @@ class BaseJointRegressor(
         """Return the metadata routing.
 
         The splitter gets ``groups``, and the wrapped ``fit`` gets all other metadata.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
         """
         return router_for(self, **self._children())
 

@@ -160,13 +160,13 @@ class JointPairDisplay(Display):
         y_true : array-like of shape (n, d)
             Observed targets. Use rows on which the model was not trained.
         y_pred : JointDistribution
-            Forecast of n rows and at least two targets.
+            Forecast of every target: n rows and at least two targets.
         targets : tuple of two str or int, default=(0, 1)
             Names or columns of the two targets.
         random_state : int, RandomState instance or None, default=0
             Source of the predicted points, and of the PIT values of targets on atoms.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row; rows of weight 0 are left out.
+            Number of repetitions of each row. Rows of weight 0 are left out.
         name : str, default=None
             Title of the plot.
         ax : matplotlib.axes.Axes, default=None

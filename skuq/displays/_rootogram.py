@@ -208,7 +208,7 @@ class RootogramDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed counts. Use rows on which the model was not trained.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. A forecast of real numbers counts with the probability of the half-open
             unit interval around each integer.

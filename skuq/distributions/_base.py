@@ -107,10 +107,7 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        """Return log P(Y = y), which is minus infinity if y is not an atom.
-
-        Only families without a density need it.
-        """
+        """Return log P(Y = y), minus infinity if y is not an atom; for families without a density."""
         return log_masses(self, y)
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -123,10 +120,7 @@ class Distribution(RowContainer["Distribution"]):
         return value_crps(self, y, weight) if self._integrates_values else level_crps(self, y, weight)
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return the integral of F^2 below y and the integral of (1 - F)^2 above y.
-
-        Return None without a closed form.
-        """
+        """Return the integrals of F^2 below y and (1 - F)^2 above y, or None without a closed form."""
         return None
 
     def _clip(self, lower: FloatArray, upper: FloatArray, integer: bool) -> Distribution:
@@ -162,17 +156,11 @@ class Distribution(RowContainer["Distribution"]):
         return inverse_samples(self, m, rng)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row distribution Z.
-
-        Otherwise, return None.
-        """
+        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row Z, otherwise None."""
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the weights and the components of this mixture.
-
-        A weight is a number or has the shape (n,).
-        """
+        """Return the weights, numbers or arrays of shape (n,), and the components of this mixture."""
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
@@ -191,10 +179,7 @@ class Distribution(RowContainer["Distribution"]):
 
     @property
     def _integrates_values(self) -> bool:
-        """Return whether integrals are computed over values of y.
-
-        Quantiles of such families require a search.
-        """
+        """Return whether integrals are computed over values of y, because quantiles require a search."""
         return False
 
     def _landmarks(self) -> FloatArray:
@@ -206,10 +191,7 @@ class Distribution(RowContainer["Distribution"]):
 
     @classmethod
     def _merge(cls, parts: Sequence[Any]) -> Distribution | None:
-        """Stack the rows of the parts into one distribution of this family.
-
-        Return None if this is impossible.
-        """
+        """Return one distribution of this family with the rows of all parts, or None if impossible."""
         return None
 
     # --------------------------------------------------------------------------- moments

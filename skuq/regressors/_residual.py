@@ -45,8 +45,7 @@ FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""The conditional shape has at most this number of folds. Each of its folds consists of whole folds of the
-mean model."""
+"""Largest number of folds of the conditional shape. Each fold consists of folds of the mean model."""
 
 
 class OutOfFold(NamedTuple):
@@ -55,8 +54,7 @@ class OutOfFold(NamedTuple):
     loc: FloatArray
     scale: FloatArray
     shares: FloatArray | None
-    """Probabilities of the conditional shape, shape (n, k). The value is None if all rows have the common
-    shape."""
+    """Probabilities of the conditional shape, shape (n, k), or None for the common shape."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -386,10 +384,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to the residuals.
-
-        Return the pairs that have an out-of-fold scale, and these scales.
-        """
+        """Fit the scale model. Return the pairs that have an out-of-fold scale, and these scales."""
 
         def scale_folds(is_default: bool) -> Any:
             # the default model needs only half of the rows; other models are fitted to all folds but one
@@ -419,10 +414,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # --------------------------------------------------------------------------------- shape
 
     def _fit_shape(self, pairs: TrainingData, loc: FloatArray, scale: FloatArray) -> None:
-        """Fit a Student t distribution to the standardized residuals.
-
-        The map from this distribution to the shape of the residuals is also fitted.
-        """
+        """Fit a Student t distribution to the standardized residuals, and the map to their shape."""
         self.df_, self.shape_, self._factor = np.inf, None, 1.0
         if self.scale_model_.unit == 0:  # all residuals are 0
             return
@@ -484,10 +476,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return family if self.shape_ is None else self.shape_.transform(family)
 
     def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        """Return the distributions of new rows.
-
-        They are wider because the scale and the shape are uncertain.
-        """
+        """Return distributions that are wider because the scale and the shape are uncertain."""
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
         if self.conditional_shape_ is not None and shares is not None:

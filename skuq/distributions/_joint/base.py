@@ -352,7 +352,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Parameters
         ----------
         coverage : float, default=0.9
-            Nominal coverage. Strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
         simultaneous : bool, default=False
             False: each interval covers its target with this probability. True: the box of all intervals
             covers all targets of the row with this probability. The intervals of a box have a common

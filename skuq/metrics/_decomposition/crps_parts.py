@@ -292,7 +292,7 @@ def crps_uncertainty(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target, which does not change the result.
+        Forecast of every target. The forecast does not change the result.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=19
