@@ -598,6 +598,11 @@ FEATURES = {
         "isinstance(asymmetric.predict_dist(X), distributions.ConformalPredictive)"
     ),
     "guarantee for groups": "'group_by' in split.get_params()",
+    "guarantee for given functions of x": "'basis' in split.get_params()",
+    "several targets": (
+        "regressors.MultiOutputUncertaintyRegressor(model, random_state=0)"
+        ".fit(X, np.column_stack([y, y + X[:, 0]])).predict(X).shape == (90, 2)"
+    ),
     "online calibration": "hasattr(split, 'partial_fit')",
     "scaling by a factor, isotonic regression": (
         "{'StdScalingRecalibrator', 'IsotonicRecalibrator'} <= set(recalibration.__all__)"
@@ -625,14 +630,12 @@ FEATURES = {
     "significance of differences between models": (
         "{'paired_permutation_test', 'bootstrap_interval'} <= set(evaluation.__all__)"
     ),
-    "plots": "sum(name.endswith('Display') for name in display_names) == 19",
+    "plots": "sum(name.endswith('Display') for name in display_names) == 22",
 }
 # Rows without a tick, and an expression that is true as long as there is none, where one can be written.
 NO_FEATURES = {
     "more than fifty parametric families": "len(distributions.__all__) < 50",
-    "several targets": "raises(ValueError, model.fit, X, np.column_stack([y, y]))",
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
-    "guarantee for given functions of x": None,
     "control of risks other than miscoverage": None,
     "survival analysis": None,
 }
@@ -720,7 +723,7 @@ def test_what_the_table_of_features_claims_of_skuq_is_true(name, feature_namespa
 
 def test_peers_page_does_not_list_networks_as_missing():
     page = (ROOT / "docs/explanation/peers.rst").read_text(encoding="utf-8")
-    lacking = page[page.index("skuq does not support") :]
+    lacking = page[page.index("skuq has no ensembles for time series") :]
     assert "network" not in lacking
 
 
