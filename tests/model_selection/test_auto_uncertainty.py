@@ -83,6 +83,7 @@ OUT_OF_SAMPLE = dict.fromkeys(
 )
 
 
+@pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 @parametrize_with_checks(
     [auto(TINY, n_trials=2, engine="halving")], expected_failed_checks=lambda _: OUT_OF_SAMPLE
 )
@@ -90,6 +91,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 @pytest.mark.parametrize(
     ("estimator", "check"), checks_of_settings([(auto(TINY, n_trials=2, engine="auto"), {})])
 )

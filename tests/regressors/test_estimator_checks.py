@@ -150,6 +150,7 @@ def expected_failed_checks(estimator):
     return next(failures for case, failures in CASES if case is estimator)
 
 
+@pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 # The checks have too few rows for calibrated intervals.
 @few_rows
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
@@ -157,6 +158,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 @few_rows
 @pytest.mark.parametrize(("estimator", "check"), checks_of_settings(SETTINGS))
 def test_scikit_learn_checks_of_other_settings(estimator, check):
