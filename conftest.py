@@ -1,7 +1,11 @@
 """What every test and doctest needs before anything is imported."""
 
 import os
+import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
+
+import pytest
 
 # Pictures are drawn without a screen.
 os.environ["MPLBACKEND"] = "Agg"
@@ -13,3 +17,11 @@ collect_ignore += [
 ]
 if find_spec("torch") is None or find_spec("skorch") is None:
     collect_ignore_glob = ["skuq/neural/*"]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """Close what a test or doctest drew, so that matplotlib does not warn of many open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

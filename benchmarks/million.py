@@ -21,7 +21,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
 import skuq.displays
@@ -33,6 +33,7 @@ from skuq.distributions import (
     Empirical,
     Mixture,
     Normal,
+    NormalJoint,
     NormalMixture,
     Quantiles,
     StudentT,
@@ -54,12 +55,15 @@ from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegionRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
+    HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
+    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -92,6 +96,13 @@ def forecast(n: int) -> tuple[np.ndarray, Normal]:
     return loc + 1.2 * scale * rng.standard_normal(n), Normal(loc, scale)
 
 
+def joint_forecast(n: int) -> tuple[np.ndarray, NormalJoint]:
+    """Return two targets whose errors are correlated, and their joint normal forecasts."""
+    rng = np.random.default_rng(2)
+    loc, covariance = rng.standard_normal((n, 2)), np.array([[1.0, 0.6], [0.6, 1.0]])
+    return loc + rng.multivariate_normal(np.zeros(2), covariance, n), NormalJoint(loc, covariance)
+
+
 def regressor_lines() -> Iterator[Line]:
     boosted = HistGradientBoostingRegressor(max_iter=10, random_state=0)
     quantile = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=5, random_state=0)
@@ -112,6 +123,16 @@ def regressor_lines() -> Iterator[Line]:
         "MultiQuantileRegressor(boosting)": MultiQuantileRegressor(quantile, (0.1, 0.5, 0.9), random_state=0),
         "ConformalRegressor(split)": ConformalRegressor(Ridge(), random_state=0),
         "CrossConformalRegressor": CrossConformalRegressor(Ridge(), random_state=0),
+        "HurdleRegressor": HurdleRegressor(
+            LogisticRegression(), UncertaintyRegressor(Ridge()), random_state=0
+        ),
+        "MultiOutputUncertaintyRegressor": MultiOutputUncertaintyRegressor(Ridge(), random_state=0),
+        "ConformalRegionRegressor": ConformalRegionRegressor(Ridge(), random_state=0),
+    }
+    targets: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "HurdleRegressor": lambda y: np.maximum(y, 0.0),
+        "MultiOutputUncertaintyRegressor": lambda y: np.column_stack([y, y**2]),
+        "ConformalRegionRegressor": lambda y: np.column_stack([y, y**2]),
     }
     if find_spec("gpytorch"):
         sparse = skuq.regressors.SparseGaussianProcessRegressor(20, max_iter=5, random_state=0)
@@ -124,8 +145,9 @@ def regressor_lines() -> Iterator[Line]:
                 models[f"{name}, one epoch"] = getattr(neural, name)(**settings, random_state=0)
     for name, model in models.items():
 
-        def make(n: int, model: Any = model) -> Callable[[], object]:
+        def make(n: int, name: str = name, model: Any = model) -> Callable[[], object]:
             X, y = table(n)
+            y = targets.get(name, np.asarray)(y)
             return lambda: model.fit(X, y).predict_interval(X)
 
         yield Line(f"{name}: fit, interval", make)
@@ -218,6 +240,9 @@ def metric_lines() -> Iterator[Line]:
             if spec is not None and spec.of_classes:
                 labels, proba = classes(n)
                 return lambda: metric(labels, proba)
+            if spec is not None and spec.of_targets:
+                several, joint = joint_forecast(n)
+                return lambda: metric(several, joint)
             y, dist = forecast(n)
             features = (table(n)[0],) if spec is not None and spec.needs_X else ()
             return lambda: metric(y, dist, *features)
@@ -273,6 +298,8 @@ def drawn(name: str, n: int) -> Any:
     of_class = getattr(skuq.displays, name)
     if name in ("PredictionSetDisplay", "ClassReliabilityDisplay"):
         return of_class.from_predictions(*classes(n))
+    if name in ("JointPairDisplay", "JointRankHistogramDisplay"):
+        return of_class.from_predictions(*joint_forecast(n))
     if name == "CalibrationDriftDisplay":
         y, dist = forecast(n)
         months = np.array_split(np.arange(n), 12)

@@ -193,7 +193,8 @@ def test_layers_of_the_deep_ensemble():
     )
     assert claims(
         DeepEnsembleRegressor,
-        "On seven data sets, the CRPS is 1.08 times as large with a rate of 0.003 and batches of 32 rows",
+        "With a learning rate of 0.003 and batches of 32 rows, the defaults of single networks, the CRPS on "
+        "seven data sets is 1.08 times as large.",
     )
     assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
     times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))
@@ -210,7 +211,7 @@ def test_layers_of_the_deep_ensemble():
 def test_constants_of_docstrings():
     assert claims(BootstrapRegressor, f":math:`2 \\varphi(1) = {2 * norm.pdf(1):.2f}` times the variance")
     median = norm.ppf(0.75)  # of the absolute standardized residual
-    assert claims(StdScalingRecalibrator, f":math:`{median:.4f}\\,\\sigma_i` for a Gaussian")
+    assert claims(StdScalingRecalibrator, f":math:`{median:.4f}\\,\\sigma_i` for a normal distribution")
     # relative variances, times n: of the sample median by its density, and of the root mean square
     ratio = 1 / (4 * median * norm.pdf(median)) ** 2 / 0.5
     assert claims(StdScalingRecalibrator, f"is {ratio:.1f} times the variance of the other factor")

@@ -635,7 +635,7 @@ def test_keep_best_names_a_score_or_is_false(model, sine):
         ),
         (True, "`validation_size` must be a share of the rows such as 0.2, .* got True"),
         (0, "`validation_size` must lie between 1 and 149 as a number of rows"),
-        (150, "`validation_size` must lie between 1 and 149 as a number of rows, .* got 150"),
+        (150, "`validation_size` must lie between 1 and 149 as a number of rows, got 150"),
         (1.0, "`validation_size` must lie strictly between 0 and 1"),
     ],
 )

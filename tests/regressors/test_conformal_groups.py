@@ -76,7 +76,7 @@ def test_a_column_needs_a_data_frame_that_has_it():
     ):
         ConformalRegressor(Ridge(), group_by="kind").fit(X, y)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"column of X, \['a', 'b', 'c'\], got 'kind'"):
+    with pytest.raises(ValueError, match=r"column of X, got 'kind'"):
         ConformalRegressor(Ridge(), group_by="kind").fit(frame, y)
 
 

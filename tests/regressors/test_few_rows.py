@@ -76,7 +76,7 @@ def test_intervals_cover_after_training_on_few_rows(method, n):
 @pytest.mark.parametrize("n", [8, 11])
 def test_few_rows_give_one_warning(method, n):
     X, y = world(n, 0)
-    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}:") as caught:
+    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}\\.") as caught:
         METHODS[method].fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -94,7 +94,7 @@ def test_twelve_rows_do_not_warn(method):
 def test_groups_are_counted_instead_of_rows(model):
     model = model.__class__(**{**model.get_params(deep=False), "cv": GroupKFold(4)})
     X, y = world(60, 0)
-    with pytest.warns(SmallSampleWarning, match="at least 12 groups of rows for calibration, got 11:"):
+    with pytest.warns(SmallSampleWarning, match="at least 12 groups of rows for calibration, got 11\\."):
         model.fit(X, y, groups=np.arange(60) % 11)
     model.fit(X, y, groups=np.arange(60) % 12)
 
@@ -152,7 +152,7 @@ LEARNING = [
 def test_recalibrators_of_few_rows_give_one_warning(recalibrator, n):
     y = np.random.default_rng(0).normal(size=n)
     dist = Normal(np.zeros(n), 1.0)
-    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}:") as caught:
+    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}\\.") as caught:
         recalibrator.fit(dist, y)
     assert len(caught) == 1
 
@@ -165,14 +165,14 @@ def test_recalibrators_that_learn_nothing_or_warn_by_themselves_are_silent(recal
 
 
 def test_a_recalibrator_of_one_row_warns():
-    with pytest.warns(SmallSampleWarning, match="got 1:"):
+    with pytest.warns(SmallSampleWarning, match=r"got 1\."):
         StdScalingRecalibrator().fit(Normal([0.0], 1.0), [2.0])
 
 
 def test_zero_weights_and_repetitions_count():
     y = np.random.default_rng(0).normal(size=20)
     dist, weight = Normal(np.zeros(20), 1.0), np.repeat([1.0, 0.0], [6, 14])
-    with pytest.warns(SmallSampleWarning, match="got 6:"):
+    with pytest.warns(SmallSampleWarning, match=r"got 6\."):
         StdScalingRecalibrator().fit(dist, y, sample_weight=weight)
     StdScalingRecalibrator().fit(dist, y, sample_weight=2 * weight)
 

@@ -93,9 +93,9 @@ def metric(
     ------
     TypeError
         If a metric is neither a name nor a scorer of skuq, or is not a metric of distributions.
-        ValueError
-            If a metric is unknown, if the loss has no direction, if two metrics have the same name, or if a
-            constraint is not a pair of an operator ("<=" or ">=") and a number.
+    ValueError
+        If a metric is unknown, if the loss has no direction, if two metrics have the same name, or if a
+        constraint is not a pair of an operator ("<=" or ">=") and a number.
 
     See Also
     --------

@@ -80,5 +80,5 @@ def test_indefinite_correlations_are_projected():
 def test_a_pair_with_few_common_rows_is_named():
     values = draws()
     values[:31, 0] = np.nan
-    with pytest.raises(ValueError, match="got 29 with a and c"):
+    with pytest.raises(ValueError, match="got 29 for a and c"):
         pairwise_correlation(values[:, [0, 2]], ONES, ["a", "c"])

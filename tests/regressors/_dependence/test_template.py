@@ -105,7 +105,7 @@ def test_without_tested_rows_there_is_no_template():
 def test_few_common_rows_raise_unless_independent():
     values = ranks(100)
     values[:80, 0] = np.nan
-    with pytest.raises(ValueError, match="got 20 with a and b"):
+    with pytest.raises(ValueError, match="got 20 for a and b"):
         fit("empirical", values)
     fit("independent", values)
 
