@@ -298,6 +298,9 @@ def drawn(name: str, n: int) -> Any:
     of_class = getattr(skuq.displays, name)
     if name in ("PredictionSetDisplay", "ClassReliabilityDisplay"):
         return of_class.from_predictions(*classes(n))
+    if name == "RootogramDisplay":
+        y, dist = forecast(n)
+        return of_class.from_predictions(np.round(np.abs(y)), dist.clip(0.0, integer=True))
     if name in ("JointPairDisplay", "JointRankHistogramDisplay"):
         return of_class.from_predictions(*joint_forecast(n))
     if name == "CalibrationDriftDisplay":
