@@ -12,7 +12,7 @@ from skuq.exceptions import SmallSampleWarning
 
 @pytest.mark.parametrize("n", [1, 5, FEWEST_ROWS - 1])
 def test_fewer_rows_warn_with_their_number(n):
-    with pytest.warns(SmallSampleWarning, match=f"at least 12 groups for calibration, got {n}:"):
+    with pytest.warns(SmallSampleWarning, match=f"at least 12 groups for calibration, got {n}\\."):
         warn_of_few_rows(n, "groups")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,19 @@ class ObservedRows:
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]
         self._repetitions, self._ends = array("d"), array("q", [0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return numpy arrays, because skops does not support arrays of the standard library."""
+        return {
+            "numbers": np.array(self._numbers),
+            "repetitions": np.array(self._repetitions),
+            "ends": np.array(self._ends),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._numbers = [array("d", column.tolist()) for column in state["numbers"]]
+        self._repetitions = array("d", state["repetitions"].tolist())
+        self._ends = array("q", state["ends"].tolist())
 
     @property
     def n_calls(self) -> int:

@@ -87,6 +87,10 @@ class CalibrationScores:
     def with_scores(self, scores: FloatArray) -> Self:
         return replace(self, scores=scores)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the ranks, which are computed again; skops needs keys that are strings."""
+        return vars(self) | {"_ranks_of_groups": {}}
+
     def __len__(self) -> int:
         return int(self.repetitions.size)
 

@@ -16,7 +16,7 @@ less than 0.2 %."""
 _DISTINCT = 1e-9
 """Two scores share a knot if their relative distance is smaller than this, so that slopes are finite."""
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-13
 """Bound on the rounding error of a level. Such an error could select a neighbor of an atom."""
 
 

@@ -160,7 +160,7 @@ class JointPairDisplay(Display):
         y_true : array-like of shape (n, d)
             Observed targets. Use rows on which the model was not trained.
         y_pred : JointDistribution
-            Forecast of every target: n rows and at least two targets.
+            Forecast of every target. It has n rows and at least two targets.
         targets : tuple of two str or int, default=(0, 1)
             Names or columns of the two targets.
         random_state : int, RandomState instance or None, default=0

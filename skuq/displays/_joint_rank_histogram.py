@@ -139,7 +139,7 @@ class JointRankHistogramDisplay(Display):
         y_true : array-like of shape (n, d)
             Observed targets. Use rows on which the model was not trained.
         y_pred : JointDistribution
-            Forecast of every target: n rows and d targets.
+            Forecast of every target. It has n rows and d targets.
         kind : {"average_rank", "band_depth"}, default="average_rank"
             Number by which vectors are ranked.
         n_bins : int, default=10

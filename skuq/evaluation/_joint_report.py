@@ -88,7 +88,7 @@ def joint_report(
     y_true : array-like of shape (n, d)
         Observed targets. Use rows on which the model was not trained.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets.
+        Forecast of every target. It has n rows and d targets.
     coverage : float, default=0.9
         Nominal coverage of the intervals. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None

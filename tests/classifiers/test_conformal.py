@@ -189,7 +189,7 @@ def test_rows_of_a_class_without_weight_do_not_calibrate():
     weighted = clone(model).fit(proba, labels, sample_weight=weight)
     copies = clone(model).fit(np.repeat(proba, weight, axis=0), np.repeat(labels, weight))
     np.testing.assert_array_equal(weighted.predict_set(proba, 0.8), copies.predict_set(proba, 0.8))
-    with pytest.raises(ValueError, match=r"the label 'dog' at row 3, which has 0"):
+    with pytest.raises(ValueError, match=r"the label 'dog'.* with 0 calibration rows"):
         clone(model).set_params(group_by="class").fit(proba, labels, sample_weight=weight)
 
 
@@ -505,7 +505,7 @@ def test_a_rare_class_is_an_error_or_pooled():
 def test_a_class_without_calibration_rows_is_an_error_of_fit():
     rows = np.flatnonzero(Y != "dog")
     cv = [(np.arange(200), rows[rows >= 200])]
-    with pytest.raises(ValueError, match=r"the label 'dog', which has 0"):
+    with pytest.raises(ValueError, match=r"the label 'dog'.* with 0 calibration rows"):
         fitted(group_by="class", cv=cv, min_group_size=1)
 
 

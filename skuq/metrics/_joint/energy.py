@@ -64,7 +64,7 @@ def energy_score_loss(
     y_true : array-like of shape (n, d)
         Observed targets.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets.
+        Forecast of every target. It has n rows and d targets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"

@@ -51,7 +51,7 @@ def mean_crps_loss(
     y_true : array-like of shape (n, d)
         Observed targets.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets.
+        Forecast of every target. It has n rows and d targets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     scale : "std", array-like of shape (d,) or None, default=None
@@ -115,7 +115,7 @@ def linear_crps_loss(
     y_true : array-like of shape (n, d)
         Observed targets.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets.
+        Forecast of every target. It has n rows and d targets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     w : array-like of shape (d,), default=None
@@ -177,7 +177,7 @@ def dawid_sebastiani_loss(
     y_true : array-like of shape (n, d)
         Observed targets.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets, with positive definite covariances.
+        Forecast of every target. It has n rows and d targets, with positive definite covariances.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"

@@ -86,7 +86,7 @@ def joint_rank_histogram(
     y_true : array-like of shape (n, d)
         Observed targets. Use rows on which the model was not trained.
     y_pred : JointDistribution
-        Forecast of every target: n rows and d targets.
+        Forecast of every target. It has n rows and d targets.
     kind : {"average_rank", "band_depth"}, default="average_rank"
         "average_rank" ranks vectors by the mean rank of their components. High bins at both ends mean that
         the marginals are too narrow, or that the predicted dependence is too weak. High bins in the middle
