@@ -53,7 +53,7 @@ class RootogramDisplay(Display):
     Parameters
     ----------
     counts : ndarray of shape (k,)
-        Consecutive integers. The last one stands for all larger counts if `open_end` is True.
+        Consecutive integers. If `open_end` is True, the last integer includes all larger counts.
     observed, expected : ndarray of shape (k,)
         Number of rows with each count, and its expected value under the forecasts.
     open_end : bool, default=False

@@ -46,7 +46,7 @@ class ExchangeabilityMonitor(BetaMonitor):
     -----
     The p-value of a row is its randomized rank among the calibration rows and all earlier new rows. For
     exchangeable rows, these p-values are independent and uniform [1]_, so the product of bets on them is a
-    martingale, the conformal test martingale [2]_. The bets and their restarts are those of `PITMonitor`.
+    martingale, the conformal test martingale [2]_. `PITMonitor` has the same bets and restarts.
 
     The test needs the p-values of all new rows since the calibration. For rows that arrive in blocks, call
     `predict_p` with a block, then `partial_fit` with the same block, so that later rows are ranked among it.

@@ -44,7 +44,7 @@ def _table_size(n_codes: int) -> int:
 class Embeddings:
     """Learned vectors of the codes of each column.
 
-    The tuple ``sizes`` contains the number of codes of each column. The code 0 stands for missing and unknown
+    The tuple ``sizes`` contains the number of codes of each column. The code 0 means missing and unknown
     categories. Its vector starts at 0, which is the mean of the other vectors.
     """
 
@@ -107,7 +107,7 @@ class InputLayer:
 
     # The outputs for a column x of numbers are x and min(3, F) linear combinations of cos(2 pi f x + b), with
     # F learned frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart,
-    # 2024). The last columns contain codes, each of which becomes a learned vector. If `scaled`, each output
+    # 2024). The last columns contain codes. Each code becomes a learned vector. If `scaled`, each output
     # is multiplied by a learned scale.
 
     n_frequencies: int = 0

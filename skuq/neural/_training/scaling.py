@@ -29,7 +29,7 @@ def table_of(X: Any) -> pd.DataFrame | None:
 class Columns:
     """Columns of the training rows, with numbers and codes of categories.
 
-    The code 0 stands for missing and unknown categories. Columns with at most ``max_indicators`` categories
+    The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories
     become indicators, which are numbers. Columns of numbers with missing training values, marked in ``gaps``,
     also get an indicator.
     """
