@@ -130,8 +130,8 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
         "The model claims to be more certain than it is. Decisions that rely on these intervals fail more "
         "often than planned."
         if narrow
-        else "The model claims to be less certain than it is. Decisions that rely on these intervals are more "
-        "cautious than necessary."
+        else "The model claims to be less certain than it is. Decisions that rely on these intervals are "
+        "more cautious than necessary."
     )
     words = f"Of 100 intervals, about {claimed} should contain the observed value. Only {inside} do. {effect}"
     if not narrow:

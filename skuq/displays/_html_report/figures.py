@@ -105,8 +105,8 @@ PIT = (
 )
 RELIABILITY = (
     "Reliability diagram",
-    "Points above the diagonal mean that errors are larger than predicted; points below the diagonal mean that "
-    "errors are smaller.",
+    "Points above the diagonal mean that errors are larger than predicted; points below the diagonal mean "
+    "that errors are smaller.",
 )
 SHARPNESS = (
     "Sharpness",
@@ -259,5 +259,5 @@ def _alt_sharpness(display: SharpnessDisplay) -> str:
 
 def _alt_classes(display: ClassReliabilityDisplay) -> str:
     table: Any = display.table
-    gap = (table["observed"] - table["predicted"]).abs().max()
-    return f"Observed frequencies differ from predicted probabilities by up to {100 * gap:.1f} percentage points."
+    gap = 100 * (table["observed"] - table["predicted"]).abs().max()
+    return f"Frequencies differ from predicted probabilities by up to {gap:.1f} percentage points."

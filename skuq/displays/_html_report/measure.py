@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
+from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
 from skuq.distributions import Distribution, as_distribution
@@ -30,7 +31,7 @@ from skuq.monitoring import MetricAccumulator
 FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
 
-MOST_GROUPS, N_PERIODS = 100, 12
+MOST_GROUPS = 100
 OTHERS = "other groups"
 
 
@@ -205,28 +206,8 @@ def groups_of(values: Any, name: str, n: int) -> pd.Series[Any]:
 
 def periods_of(values: Any, name: str, n: int) -> pd.Series[Any]:
     """Return the start of the period of each row. All periods have the same length."""
-    times = as_times(_column(values, name, n), name)
-    return assign_periods(times, period_starts(times.min(), times.max()))
-
-
-def period_starts(first: Any, last: Any) -> pd.Index[Any]:
-    """Return the starts of the periods between the first and the last time."""
-    if first == last:
-        return pd.Index([first])
-    if isinstance(first, pd.Timestamp):
-        return pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
-    return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
-
-
-def assign_periods(times: pd.Series[Any], starts: pd.Index[Any]) -> pd.Series[Any]:
-    place = np.clip(starts.searchsorted(times, side="right") - 1, 0, len(starts) - 1)
-    return pd.Series(starts[place], index=times.index)
-
-
-def as_times(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Return times as timestamps or numbers. Raise an error that names the first row without a time."""
-    numeric = pd.api.types.is_numeric_dtype(column)
-    times = column if numeric else pd.to_datetime(column, errors="coerce", format="mixed", utc=True)
+    column = _column(values, name, n)
+    times = as_times(column)
     missing = times.isna().to_numpy()
     if missing.any():
         row = int(np.argmax(missing))
@@ -234,7 +215,7 @@ def as_times(column: pd.Series[Any], name: str) -> pd.Series[Any]:
             f"`{name}` must hold times or numbers, got {column.iloc[row]!r} at row {row}. Use dates such as "
             "2024-01-31."
         )
-    return times if numeric else times.dt.tz_localize(None)
+    return periods(times, period_starts(times.min(), times.max()))
 
 
 def _column(values: Any, name: str, n: int) -> pd.Series[Any]:

@@ -25,8 +25,9 @@ from skuq.metrics._internal import find_spec
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 SLICES = (
-    "The intervals of the coverage are valid for all parts together: with a probability of 99 %, they contain "
-    "the coverage of the model in every part. A part is wrong if its interval excludes the nominal coverage."
+    "The intervals of the coverage are valid for all parts together: with a probability of 99 %, they "
+    "contain the coverage of the model in every part. A part is wrong if its interval excludes the nominal "
+    "coverage."
 )
 
 

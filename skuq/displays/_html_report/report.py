@@ -24,7 +24,7 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq._versioned import __version__, installed_versions
+from skuq._versioned import installed_versions
 from skuq.displays._display import check_cv_results, models_of_cv
 from skuq.displays._drawing import check_matplotlib
 from skuq.displays._html_report.advice import Evidence, Finding, findings
@@ -281,11 +281,10 @@ class HTMLReport:
             random_state=random_state,
             verbose=verbose,
         )
+        models = y_pred if isinstance(y_pred, Mapping) else {"model": y_pred}
         forecasts = checked_forecasts(
             y_true,
-            {str(name): each for name, each in y_pred.items()}
-            if isinstance(y_pred, Mapping)
-            else {"model": y_pred},
+            {str(name): each for name, each in models.items()},
             sample_weight=sample_weight,
             coverage=level,
             labels=labels,
