@@ -75,6 +75,8 @@ def measure_blocks(
     try:
         for share, blocks in _blocks(inputs, n):
             first = next(iter(blocks.values()))
+            if not len(first):
+                continue
             for name, rows in blocks.items():
                 y, weight = inputs.targets(rows), inputs.weights(first)
                 forecast = inputs.kinds[name].forecast(rows)

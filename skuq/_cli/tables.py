@@ -70,7 +70,7 @@ class Table:
         with self._errors():
             if self.is_parquet:
                 return self._parquet().read(columns=list(columns)).to_pandas()
-            return pd.read_csv(self.path, **self._csv(columns, texts))
+            return self._selected(pd.read_csv(self.path, **self._csv(texts)), columns)
 
     def blocks(
         self, columns: Sequence[str], texts: Sequence[str], n: int
@@ -86,15 +86,20 @@ class Table:
                 return
             with (
                 self.path.open("rb") as raw,
-                pd.read_csv(raw, chunksize=n, **self._csv(columns, texts)) as reader,
+                pd.read_csv(raw, chunksize=n, **self._csv(texts)) as reader,
             ):
                 for block in reader:
-                    yield raw.tell() / max(self.size, 1), block
+                    yield raw.tell() / max(self.size, 1), self._selected(block, columns)
 
-    def _csv(self, columns: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-        # Texts such as "NA" and "None" are names of groups and classes.
-        converters = dict.fromkeys(texts, str)
-        return {"usecols": list(columns), "converters": converters, "low_memory": False, **self._options()}
+    def _csv(self, texts: Sequence[str]) -> dict[str, Any]:
+        # Texts such as "NA" and "None" are names of groups and classes. All columns are read, because pandas
+        # ignores additional fields of a row if it reads only some columns.
+        return {"converters": dict.fromkeys(texts, str), "low_memory": False, **self._options()}
+
+    def _selected(self, frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+        if not isinstance(frame.index, pd.RangeIndex):
+            raise InputError(f"{self.path}: the rows have more fields than the header.")
+        return frame[list(columns)]
 
     def _options(self) -> dict[str, Any]:
         packed = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skuq.metrics._internal import find_spec
-
 Severity = Literal["wrong", "note", "good"]
 
 SMALL_GAP = 0.01
@@ -49,11 +47,8 @@ class Evidence:
     headline: Mapping[str, Any]
     table: pd.DataFrame
     rows: float
+    of_classes: bool
     parts: Mapping[str, pd.DataFrame]
-
-    @property
-    def of_classes(self) -> bool:
-        return any(spec is not None and spec.of_classes for spec in map(find_spec, self.table.index))
 
     @property
     def gap(self) -> float:

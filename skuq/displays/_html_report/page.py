@@ -20,7 +20,6 @@ from skuq.displays._html_report.advice import Finding
 from skuq.displays._html_report.figures import Figure
 from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import RowFormat, won_by
-from skuq.metrics._internal import find_spec
 
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
@@ -165,7 +164,7 @@ def _one_model(
             _text(_better(row, form)),
             _text(row["reading"]),
         ]
-        rows.append([_text(row["title"], _meaning(metric)), *cells])
+        rows.append([_text(row["title"], report.attrs["definitions"][metric]), *cells])
     caption = "All metrics" if len(report.attrs["summary"]) == 1 else f"All metrics of {name}"
     return {"caption": caption, "columns": columns, "rows": rows}
 
@@ -177,7 +176,7 @@ def _side_by_side(
     rows = []
     for metric, form in formats.items():
         first = next(table.loc[metric] for table in models.values() if metric in table.index)
-        cells = [_text(first["title"], _meaning(metric))]
+        cells = [_text(first["title"], report.attrs["definitions"][metric])]
         for name, table in models.items():
             value = float(table.loc[metric, "value"]) if metric in table.index else math.nan
             cells.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
@@ -190,12 +189,6 @@ def _better(row: pd.Series[Any], form: RowFormat) -> str:
     best = form(optimum) if form.percent else f"{optimum:g}"
     parts = [str(row["direction"]), f"best {best}" if math.isfinite(optimum) else ""]
     return ", ".join(part for part in parts if part) or "neither"
-
-
-def _meaning(metric: Any) -> str:
-    spec = find_spec(metric)
-    summary = (spec.compute.__doc__ or "").strip().split("\n")[0] if spec else ""
-    return _sentence(summary.removeprefix("Return "))
 
 
 def _slice_tables(slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool) -> list[dict[str, Any]]:

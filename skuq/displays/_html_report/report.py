@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from html import escape
-from pathlib import Path
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
+from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -24,10 +19,9 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq._versioned import installed_versions
 from skuq.displays._display import check_cv_results, models_of_cv
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.advice import Evidence, Finding, findings
+from skuq.displays._html_report.base import Page, Parts
 from skuq.displays._html_report.figures import (
     Figure,
     figure_of_parts,
@@ -43,22 +37,25 @@ from skuq.displays._html_report.measure import (
     groups_of,
     periods_of,
 )
-from skuq.displays._html_report.page import check_jinja2, models_of, render, to_json, values_of
+from skuq.displays._html_report.page import check_jinja2
+from skuq.displays._html_report.sources import (
+    call_text,
+    check_report,
+    describe_accumulator,
+    joined,
+    parameters_of,
+    predictions_of,
+    taken,
+)
 from skuq.distributions import Distribution, concat
 from skuq.evaluation import UncertaintyReport, uncertainty_report
-from skuq.metrics._internal import find_spec
 from skuq.monitoring import MetricAccumulator
-from skuq.prediction import predict_dist
-from skuq.prediction._predict_set import class_proba
 
-MOST_DRAWN_ROWS = 10_000_000
+MOST_DRAWN_ROWS = 100_000_000
 """Largest number of rows times resamples, if the number of resamples is not given."""
 
-Parts = Mapping[str, Mapping[str, pd.DataFrame]]
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class HTMLReport:
+class HTMLReport(Page):
     """Report of one or several models as one HTML page, with findings in plain words.
 
     The page states what was measured on which rows, what is wrong with each model, and which class corrects
@@ -122,91 +119,6 @@ class HTMLReport:
     ['skuq.RecalibratedRegressor', 'skuq.recalibration.StdScalingRecalibrator']
     """
 
-    report: UncertaintyReport
-    figures: Sequence[Figure] = ()
-    slices: Parts = field(default_factory=dict)
-    facts: Mapping[str, str] = field(default_factory=dict)
-    origin: Mapping[str, str] = field(default_factory=dict)
-    title: str = "Uncertainty report"
-    created: datetime | str | None = None
-
-    def __post_init__(self) -> None:
-        check_jinja2("HTMLReport")
-        if self.created is None:
-            self.created = datetime.now(UTC)
-        self.findings: dict[str, list[Finding]] = {
-            name: findings(self._evidence(name, table)) for name, table in models_of(self.report).items()
-        }
-
-    def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
-        parts = {by: tables[name] for by, tables in self.slices.items()}
-        attrs = self.report.attrs
-        return Evidence(attrs["headlines"][name], table, attrs["rows"], parts)
-
-    @property
-    def html(self) -> str:
-        """The page as one text."""
-        return render(figures=self.figures, **self._content())
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All values of the page, without the figures."""
-        return values_of(**self._content())
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "created": self._time(),
-            "report": self.report,
-            "findings": self.findings,
-            "slices": self.slices,
-            "facts": self.facts,
-            "trace": {**self.origin, "Created": self._time(), **installed_versions()},
-        }
-
-    def _time(self) -> str:
-        if isinstance(self.created, datetime):
-            aware = self.created if self.created.tzinfo else self.created.replace(tzinfo=UTC)
-            return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        return str(self.created)
-
-    def __repr__(self) -> str:
-        faults = sum(each.severity == "wrong" for found in self.findings.values() for each in found)
-        return f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:g} rows, {faults} faults)"
-
-    def _repr_html_(self) -> str:
-        """Return the page in a frame, so that its style does not change the notebook."""
-        return (
-            f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.title)}" sandbox="allow-scripts" '
-            'style="width:100%;height:40rem;border:1px solid #8a8f98"></iframe>'
-        )
-
-    def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
-        """Write the page, and the same values as JSON beside it.
-
-        Each file is complete or absent: it is written under another name and then renamed.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File of the page. The JSON file has the same name with the suffix ``.json``.
-        json : bool, default=True
-            Whether to write the JSON file.
-
-        Returns
-        -------
-        path : Path
-            File of the page.
-        """
-        page = Path(path)
-        texts = {page: self.html}
-        if json:
-            texts[page.with_suffix(".json")] = to_json(self.values)
-        if len(texts) == 1 + (not json):
-            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
-        write_together(texts)
-        return page
-
     @classmethod
     def from_predictions(
         cls,
@@ -238,7 +150,7 @@ class HTMLReport:
         labels : array-like of shape (K,), default=None
             Class of each column, such as ``estimator.classes_``. Required for two classes.
         coverage : float, default=0.9
-            Nominal coverage of the central interval, or of the prediction set of a classifier.
+            Nominal coverage of the central interval. For classifiers, of the prediction set.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         groups : array-like of shape (n,), Series, or DataFrame, default=None
@@ -247,10 +159,10 @@ class HTMLReport:
             Time of each row, as dates or numbers, for the coverage of twelve periods of equal length.
         n_resamples : int, default=None
             Number of bootstrap resamples for the intervals; 0 omits the intervals. None means 300, and fewer
-            for more than 30 000 rows, at least 20.
+            for more than 300 000 rows, at least 20.
         n_simulations : int, default=None
             Number of draws of targets from the forecasts; 0 omits the range of calibrated models. None means
-            100, and fewer for more than 100 000 rows, at least 20.
+            100, and fewer for more than a million rows, at least 20.
         random_state : int or None, default=0
             Seed of resamples and simulations.
         title : str, default="Uncertainty report"
@@ -288,7 +200,7 @@ class HTMLReport:
             sample_weight=sample_weight,
             coverage=level,
             labels=labels,
-            of_classes=_is_of_classes(report),
+            of_classes=report.attrs["of_classes"],
         )
         parts = {by: groups_of(values, by, n) for by, values in _named_groups(groups).items()}
         if time is not None:
@@ -301,7 +213,7 @@ class HTMLReport:
         options = {"coverage": level, "random_state": random_state}
         options |= {"n_resamples": n_resamples, "n_simulations": n_simulations}
         trace = {
-            "Call": _call("from_predictions", "y_true, y_pred", options),
+            "Call": call_text("from_predictions", "y_true, y_pred", options),
             **(origin or {}),
             "SHA-256 of targets, weights and forecasts": data_hash(forecasts),
             "Seed": str(random_state),
@@ -350,8 +262,8 @@ class HTMLReport:
         _check_packages("from_estimator")
         named = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
         models = check_mapping(named, "estimator")
-        predictions, labels = _predictions(models, X)
-        origin = {"Call": _call("from_estimator", "estimator, X, y", kwargs), **_parameters(models)}
+        predictions, labels = predictions_of(models, X)
+        origin = {"Call": call_text("from_estimator", "estimator, X, y", kwargs), **parameters_of(models)}
         kwargs["origin"] = {**origin, **(kwargs.get("origin") or {})}
         return cls.from_predictions(y, predictions, **labels, **kwargs)
 
@@ -400,23 +312,23 @@ class HTMLReport:
         label = name or type(cv_results["estimator"][0]).__name__
         parts, labels = [], {}
         for estimator, rows in folds:
-            predictions, labels = _predictions({label: estimator}, safe_indexing(X, rows))
+            predictions, labels = predictions_of({label: estimator}, safe_indexing(X, rows))
             parts.append(predictions[label])
         together = concat(parts) if isinstance(parts[0], Distribution) else np.concatenate(parts)
         rows = np.concatenate([rows for _, rows in folds])
         weight = check_sample_weight(sample_weight, count_rows(X))
         kwargs["origin"] = {
-            "Call": _call("from_cv_results", "cv_results, X, y", kwargs),
+            "Call": call_text("from_cv_results", "cv_results, X, y", kwargs),
             "Rows of the data": f"test rows of {len(folds)} folds, in the order of the folds",
-            **_parameters({label: cv_results["estimator"][0]}),
+            **parameters_of({label: cv_results["estimator"][0]}),
             **(kwargs.get("origin") or {}),
         }
         return cls.from_predictions(
             np.asarray(y)[rows],
             {label: together},
             sample_weight=None if weight is None else weight[rows],
-            groups=_taken(groups, rows),
-            time=_taken(time, rows),
+            groups=taken(groups, rows),
+            time=taken(time, rows),
             **labels,
             **kwargs,
         )
@@ -450,12 +362,12 @@ class HTMLReport:
             The report.
         """
         _check_packages("from_reports")
-        report = _joined(reports) if isinstance(reports, Mapping) else _checked_report(reports, "reports")
+        report = joined(reports) if isinstance(reports, Mapping) else check_report(reports, "reports")
         facts = {"Rows": f"{report.attrs['rows']:g}"}
         return cls(
             report=report,
             facts=facts,
-            origin={"Call": _call("from_reports", "reports", {}), **(origin or {})},
+            origin={"Call": call_text("from_reports", "reports", {}), **(origin or {})},
             title=title,
             created=created,
         )
@@ -499,7 +411,7 @@ class HTMLReport:
         models = check_mapping(accumulator, "accumulator") if several else {"model": accumulator}
         if slices and len(models) > 1:
             raise ValueError(f"`slices` must be None for several models, got {len(models)} models.")
-        report = _joined({name: each.report(random_state=random_state) for name, each in models.items()})
+        report = joined({name: each.report(random_state=random_state) for name, each in models.items()})
         (first, *_) = models.values()
         tables = {
             str(by): {name: coverage_of_accumulators(parts) for name in models}
@@ -508,9 +420,9 @@ class HTMLReport:
         facts = {"Rows": f"{first.n_rows}", "Nominal coverage": f"{100 * first.coverage:g} %"}
         if first.total_weight != first.n_rows:
             facts["Sum of the weights"] = f"{first.total_weight:g}"
-        facts["Computation"] = "sums over blocks of rows; " + _inexact(first)
+        facts["Computation"] = "sums over blocks of rows; " + describe_accumulator(first)
         trace = {
-            "Call": _call("from_accumulator", "accumulator", {"random_state": random_state}),
+            "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),
             "Seed": str(random_state),
         }
@@ -536,11 +448,6 @@ def _draws(given: int | None, name: str, usual: int, n: int) -> int:
     return min(usual, max(MOST_DRAWN_ROWS // max(n, 1), 20))
 
 
-def _is_of_classes(report: UncertaintyReport) -> bool:
-    spec = find_spec(report.index.get_level_values("metric")[0])
-    return spec is not None and spec.of_classes
-
-
 def _named_groups(groups: Any) -> dict[str, Any]:
     if groups is None:
         return {}
@@ -551,86 +458,3 @@ def _named_groups(groups: Any) -> dict[str, Any]:
 
 def _figures_of_parts(slices: Parts, coverage: float) -> list[Figure]:
     return [figure_of_parts(by, tables, coverage) for by, tables in slices.items()]
-
-
-def _predictions(models: Mapping[str, Any], X: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the forecasts of all estimators, and the labels of classifiers."""
-    if not any(is_classifying(each) for each in models.values()):
-        return {name: predict_dist(each, X) for name, each in models.items()}, {}
-    labels = [np.asarray(each.classes_) for each in models.values()]
-    if any(not np.array_equal(each, labels[0]) for each in labels):
-        raise ValueError("`estimator` must hold classifiers with equal `classes_`, got different classes.")
-    return {name: class_proba(each, X) for name, each in models.items()}, {"labels": labels[0]}
-
-
-def _parameters(models: Mapping[str, Any]) -> dict[str, str]:
-    return {f"Model {name}": " ".join(repr(each).split()) for name, each in models.items()}
-
-
-def _taken(values: Any, rows: np.ndarray) -> Any:
-    return None if values is None else safe_indexing(values, rows)
-
-
-def _call(method: str, arguments: str, options: Mapping[str, Any]) -> str:
-    shown = [f"{name}={each!r}" for name, each in options.items() if isinstance(each, bool | int | float)]
-    return f"HTMLReport.{method}({', '.join([arguments, *shown])})"
-
-
-def _checked_report(report: Any, name: str) -> UncertaintyReport:
-    if not isinstance(report, UncertaintyReport) or "headlines" not in report.attrs:
-        raise TypeError(
-            f"`{name}` must be a report from uncertainty_report, got {type(report).__name__}. Pass the whole "
-            "report, not a selection of its rows."
-        )
-    return report
-
-
-def _joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
-    """Return one report of several models."""
-    if not reports:
-        raise ValueError("`reports` must hold at least one report, got none.")
-    tables, attrs = {}, dict[str, Any]()
-    for name, report in reports.items():
-        _checked_report(report, "reports")
-        for inner, table in models_of(report).items():
-            label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
-            tables[label] = table
-            for key in ("summary", "headlines"):
-                attrs.setdefault(key, {})[label] = report.attrs[key][inner]
-        for key in ("rows", "confidence", "in_percent"):
-            if attrs.setdefault(key, report.attrs[key]) != report.attrs[key]:
-                raise ValueError(
-                    f"`reports` must have equal {key}, got {attrs[key]!r} and {report.attrs[key]!r}. "
-                    "Evaluate all models on the same rows."
-                )
-    joined = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
-    joined.attrs = attrs
-    return joined
-
-
-def _inexact(accumulator: MetricAccumulator) -> str:
-    names = [name for name, exact in accumulator.exact.items() if not exact]
-    return f"computed from histograms: {', '.join(names)}" if names else "all metrics are exact"
-
-
-def write_together(texts: Mapping[Path, str]) -> None:
-    """Write files under other names, and rename them after all of them are complete."""
-    written: dict[Path, Path] = {}
-    try:
-        for path, text in texts.items():
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            written[path] = Path(name)
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            written[path].chmod(0o666 & ~_umask())
-        for path, partial in written.items():
-            partial.replace(path)
-    finally:
-        for partial in written.values():
-            partial.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

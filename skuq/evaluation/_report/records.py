@@ -60,12 +60,16 @@ def assemble(
         whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
         table = whole.drop(columns="place").set_index(["metric", "model"])
     report = UncertaintyReport(table)
-    in_percent = [spec.title for spec in all_specs().values() if is_in_percent(spec)]
+    specs = all_specs()
+    in_percent = [spec.title for spec in specs.values() if is_in_percent(spec)]
+    used = [specs[name] for name in table.index.get_level_values("metric").unique()]
     report.attrs = {
         "rows": n,
         "confidence": confidence,
         "summary": {name: headline.words for name, headline in headlines.items()},
         "headlines": {name: asdict(headline) for name, headline in headlines.items()},
         "in_percent": in_percent,
+        "of_classes": used[0].of_classes,
+        "definitions": {spec.abbreviation: spec.definition for spec in used},
     }
     return report
