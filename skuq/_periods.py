@@ -21,7 +21,8 @@ def period_starts(first: Any, last: Any) -> pd.Index[Any]:
     if first == last:
         return pd.Index([first])
     if isinstance(first, pd.Timestamp):
-        return pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        return starts
     return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
 
 

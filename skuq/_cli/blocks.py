@@ -20,8 +20,8 @@ from skuq.monitoring import MetricAccumulator
 MOST_GROUPS = 100
 OTHERS = "other groups"
 
-OF_BOUNDS = ("picp", "interval_coverage_error", "mpiw", "nmpiw", "cwc", "interval_score")
-OF_BOUNDS += ("miss_rate", "excess", "deficit")
+OF_BOUNDS = ["picp", "interval_coverage_error", "mpiw", "nmpiw", "cwc", "interval_score"]
+OF_BOUNDS += ["miss_rate", "excess", "deficit"]
 
 
 @dataclass

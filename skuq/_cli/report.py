@@ -31,7 +31,7 @@ def run(options: argparse.Namespace, argv: list[str]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             report = measure(inputs, argv, progress)
-        messages = sorted({first_line(each.message) for each in caught})
+        messages = sorted({" ".join(str(each.message).split()) for each in caught})
         if messages:
             report.facts = {**report.facts, "Warnings": " ".join(messages)}
         progress.show("writing the page", 0.97)

@@ -69,7 +69,8 @@ class Table:
         """Return some columns of all rows."""
         with self._errors():
             if self.is_parquet:
-                return self._parquet().read(columns=list(columns)).to_pandas()
+                frame: pd.DataFrame = self._parquet().read(columns=list(columns)).to_pandas()
+                return frame
             return self._selected(pd.read_csv(self.path, **self._csv(texts)), columns)
 
     def blocks(

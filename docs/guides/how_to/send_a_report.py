@@ -21,13 +21,14 @@ from skuq.displays import HTMLReport
 from skuq.regressors import BootstrapRegressor
 
 X, y = load_abalone(return_X_y=True, as_frame=True)
-X_train, X_test, y_train, y_test = train_test_split(
-    X, y, test_size=0.3, random_state=0
+sex = X.pop("Sex")
+X_train, X_test, y_train, y_test, _, sex_test = train_test_split(
+    X, y, sex, test_size=0.3, random_state=0
 )
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_train)
 
-report = HTMLReport.from_estimator(model, X_test, y_test, groups=X_test["sex"])
+report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
 # %%
@@ -70,7 +71,7 @@ sorted(path.name for path in folder.iterdir())
 
 dist = model.predict_dist(X_test)
 table = pd.DataFrame({"rings": y_test, "mean": dist.mean(), "std": dist.std()})
-table = table.assign(sex=X_test["sex"]).query("std > 0")
+table = table.assign(sex=sex_test).query("std > 0")
 table.to_csv(folder / "forecasts.csv", index=False)
 
 import subprocess

@@ -55,7 +55,7 @@ class Evidence:
         return float(self.headline["inside"] - self.headline["claimed"])
 
     def number(self, metric: str, column: str = "value") -> float:
-        return float(self.table.loc[metric, column]) if metric in self.table.index else math.nan
+        return float(self.table[column].get(metric, math.nan))
 
     def is_beyond(self, metric: str, least: float) -> bool:
         """Return whether an error exceeds the errors of calibrated models and a smallest size."""
@@ -283,8 +283,9 @@ def _parts(evidence: Evidence) -> Iterator[Finding]:
         flagged = table[table["flag"] & (_differs(table, evidence) | (abs(evidence.gap) < SMALL_GAP))]
         if flagged.empty:
             continue
-        worst = flagged["coverage"].sub(flagged["nominal"]).abs().idxmax()
-        inside, claimed = in_hundred(*flagged.loc[worst, ["coverage", "nominal"]].astype(float))
+        position = int(flagged["coverage"].sub(flagged["nominal"]).abs().argmax())
+        worst, row = flagged.index[position], flagged.iloc[position]
+        inside, claimed = in_hundred(float(row["coverage"]), float(row["nominal"]))
         words = (
             f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}. "
             f"In the worst part, {worst}, {inside} of 100 observed values lie in their interval or set, and "
@@ -303,7 +304,8 @@ def _parts(evidence: Evidence) -> Iterator[Finding]:
 def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
     """Return which parts have another coverage than all rows together."""
     inside = evidence.headline["inside"]
-    return (table["high"] < inside) | (table["low"] > inside)
+    differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
+    return differs
 
 
 def _tools_for_parts(of_classes: bool) -> tuple[Tool, ...]:

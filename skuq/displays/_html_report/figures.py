@@ -72,7 +72,7 @@ def _fixed_settings() -> Iterator[None]:
     import matplotlib as mpl
     import matplotlib.style
 
-    fixed = {"svg.hashsalt": "skuq", "svg.fonttype": "path", "savefig.transparent": True}
+    fixed: Any = {"svg.hashsalt": "skuq", "svg.fonttype": "path", "savefig.transparent": True}
     with matplotlib.style.context("default"), mpl.rc_context(fixed):
         yield
 

@@ -123,68 +123,67 @@ def _explanation(report: UncertaintyReport) -> str:
     return words
 
 
+Row = Mapping[str, Any]
+
+
 def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    formats = {
-        metric: RowFormat.of(
-            pd.concat([table.loc[[metric], ["value", "calibrated"]] for table in with_metric]).stack(),
-            percent=with_metric[0].loc[metric, "title"] in report.attrs["in_percent"],
-        )
-        for metric in _metrics(models)
-        for with_metric in [[table for table in models.values() if metric in table.index]]
-    }
-    each = [_one_model(report, name, table, formats) for name, table in models.items()]
-    return [_side_by_side(report, models, formats), *each] if len(models) > 1 else each
+    rows = {name: _rows_of(table) for name, table in models.items()}
+    formats = {metric: _format(report, metric, rows) for each in rows.values() for metric in each}
+    tables = [_one_model(report, name, each, formats) for name, each in rows.items()]
+    return [_side_by_side(report, rows, formats), *tables] if len(models) > 1 else tables
 
 
-def _metrics(models: Mapping[str, pd.DataFrame]) -> list[str]:
-    return list(dict.fromkeys(str(metric) for table in models.values() for metric in table.index))
+def _rows_of(table: pd.DataFrame) -> dict[str, Row]:
+    records: Any = table.to_dict("records")
+    return dict(zip(map(str, table.index), records, strict=True))
+
+
+def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[str, Row]]) -> RowFormat:
+    """Return the format that all models share."""
+    present = [each[metric] for each in rows.values() if metric in each]
+    values = [float(row[column]) for row in present for column in ("value", "calibrated")]
+    return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"])
 
 
 def _one_model(
-    report: UncertaintyReport, name: str, table: pd.DataFrame, formats: Mapping[str, RowFormat]
+    report: UncertaintyReport, name: str, rows: Mapping[str, Row], formats: Mapping[str, RowFormat]
 ) -> dict[str, Any]:
     percent = f"{100 * report.attrs['confidence']:g} %"
-    columns = [
-        "Metric",
-        "Value",
-        f"{percent} interval",
-        "Calibrated",
-        f"{percent} range",
-        "Better",
-        "Reading",
-    ]
-    rows = []
-    for metric, row in table.iterrows():
-        form = formats[str(metric)]
-        cells = [
-            _number(row["value"], form(row["value"])),
-            _number(row["low"], form.span(row["low"], row["high"])),
-            _number(row["calibrated"], form(row["calibrated"])),
-            _number(row["calibrated_low"], form.span(row["calibrated_low"], row["calibrated_high"])),
-            _text(_better(row, form)),
-            _text(row["reading"]),
-        ]
-        rows.append([_text(row["title"], report.attrs["definitions"][metric]), *cells])
+    columns = ["Metric", "Value", f"{percent} interval", "Calibrated", f"{percent} range"]
+    cells = []
+    for metric, row in rows.items():
+        form = formats[metric]
+        cells.append(
+            [
+                _text(row["title"], report.attrs["definitions"][metric]),
+                _number(row["value"], form(row["value"])),
+                _number(row["low"], form.span(row["low"], row["high"])),
+                _number(row["calibrated"], form(row["calibrated"])),
+                _number(row["calibrated_low"], form.span(row["calibrated_low"], row["calibrated_high"])),
+                _text(_better(row, form)),
+                _text(row["reading"]),
+            ]
+        )
     caption = "All metrics" if len(report.attrs["summary"]) == 1 else f"All metrics of {name}"
-    return {"caption": caption, "columns": columns, "rows": rows}
+    return {"caption": caption, "columns": [*columns, "Better", "Reading"], "rows": cells}
 
 
 def _side_by_side(
-    report: UncertaintyReport, models: Mapping[str, pd.DataFrame], formats: Mapping[str, RowFormat]
+    report: UncertaintyReport, rows: Mapping[str, Mapping[str, Row]], formats: Mapping[str, RowFormat]
 ) -> dict[str, Any]:
-    won = {name: won_by(report, name) for name in models}
-    rows = []
+    won = {name: won_by(report, name) for name in rows}
+    cells = []
     for metric, form in formats.items():
-        first = next(table.loc[metric] for table in models.values() if metric in table.index)
-        cells = [_text(first["title"], report.attrs["definitions"][metric])]
-        for name, table in models.items():
-            value = float(table.loc[metric, "value"]) if metric in table.index else math.nan
-            cells.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
-        rows.append([*cells, _text(_better(first, form))])
-    return {"caption": "Models side by side", "columns": ["Metric", *models, "Better"], "rows": rows}
+        first = next(each[metric] for each in rows.values() if metric in each)
+        line = [_text(first["title"], report.attrs["definitions"][metric])]
+        for name, each in rows.items():
+            value = each[metric]["value"] if metric in each else math.nan
+            line.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
+        cells.append([*line, _text(_better(first, form))])
+    return {"caption": "Models side by side", "columns": ["Metric", *rows, "Better"], "rows": cells}
 
 
-def _better(row: pd.Series[Any], form: RowFormat) -> str:
+def _better(row: Row, form: RowFormat) -> str:
     optimum = float(row["optimum"])
     best = form(optimum) if form.percent else f"{optimum:g}"
     parts = [str(row["direction"]), f"best {best}" if math.isfinite(optimum) else ""]

@@ -310,7 +310,8 @@ class HTMLReport(Page):
         check_cv_results(cv_results)
         folds = models_of_cv(cv_results, count_rows(X))
         label = name or type(cv_results["estimator"][0]).__name__
-        parts, labels = [], {}
+        parts: list[Any] = []
+        labels: dict[str, Any] = {}
         for estimator, rows in folds:
             predictions, labels = predictions_of({label: estimator}, safe_indexing(X, rows))
             parts.append(predictions[label])
@@ -408,7 +409,9 @@ class HTMLReport(Page):
         """
         _check_packages("from_accumulator")
         several = isinstance(accumulator, Mapping)
-        models = check_mapping(accumulator, "accumulator") if several else {"model": accumulator}
+        models: dict[str, Any] = (
+            check_mapping(accumulator, "accumulator") if several else {"model": accumulator}
+        )
         if slices and len(models) > 1:
             raise ValueError(f"`slices` must be None for several models, got {len(models)} models.")
         report = joined({name: each.report(random_state=random_state) for name, each in models.items()})

@@ -69,9 +69,9 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
                     f"`reports` must have equal {key}, got {attrs[key]!r} and {report.attrs[key]!r}. "
                     "Evaluate all models on the same rows."
                 )
-    joined = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
-    joined.attrs = attrs
-    return joined
+    whole = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
+    whole.attrs.update(attrs)
+    return whole
 
 
 def describe_accumulator(accumulator: MetricAccumulator) -> str:
