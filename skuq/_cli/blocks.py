@@ -95,6 +95,8 @@ def measure_blocks(
         raise InputError(f"interrupted after row {done}; no page was written.") from error
     if not done:
         raise InputError(f"{next(iter(inputs.tables.values())).path}: the file has no rows below its header.")
+    counted = next(iter(models.values()))
+    inputs.check_weights(counted.total_weight, counted.n_rows)
     return models, {column: part.sorted() for column, part in parts.items()}
 
 

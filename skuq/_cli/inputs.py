@@ -82,6 +82,16 @@ class Inputs:
         rows.fail(self.options.weight, weight < 0, "must not be negative")
         return weight
 
+    def check_weights(self, total: float, rows: int) -> None:
+        """Raise an error if the weights cannot be numbers of repetitions of the rows."""
+        if self.options.weight is not None and (not rows or total < rows * (1 - 1e-9)):
+            path = next(iter(self.tables.values())).path
+            raise InputError(
+                f"{path}: column {self.options.weight!r} counts repetitions, so its sum must be at least "
+                f"{max(rows, 1)}, the number of rows with positive weight, got {total:g}. Multiply the "
+                "column by a constant."
+            )
+
     def groups(self, rows: Rows) -> pd.DataFrame | None:
         if not self.options.groups:
             return None

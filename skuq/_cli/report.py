@@ -77,6 +77,9 @@ def in_memory(inputs: Inputs, keywords: dict[str, Any], progress: Progress) -> H
             raise InputError(f"{rows.path}: the file has no rows below its header.")
         check_same_targets(first, rows, inputs)
         models[name] = inputs.kinds[name].forecast(rows)
+    weights = inputs.weights(first)
+    if weights is not None:
+        inputs.check_weights(weights.sum(), np.count_nonzero(weights))
     progress.show("evaluating the forecasts", 0.3)
     labels = inputs.kind.labels
     return HTMLReport.from_predictions(
@@ -84,7 +87,7 @@ def in_memory(inputs: Inputs, keywords: dict[str, Any], progress: Progress) -> H
         models,
         labels=None if labels is None else np.array(labels),
         coverage=options.coverage,
-        sample_weight=inputs.weights(first),
+        sample_weight=weights,
         groups=inputs.groups(first),
         time=inputs.times(first),
         n_resamples=options.resamples,

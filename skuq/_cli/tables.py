@@ -38,7 +38,7 @@ class Table:
         with self._errors():
             if self.is_parquet:
                 return list(self._parquet().schema_arrow.names)
-            head = pd.read_csv(self.path, nrows=1, header=None, dtype=str, **self._options())
+            head = pd.read_csv(self.path, nrows=1, header=None, dtype=str, na_filter=False, **self._options())
             return [str(name) for name in head.iloc[0]]
 
     @cached_property

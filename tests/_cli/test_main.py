@@ -95,7 +95,7 @@ def test_each_kind_of_forecast_in_csv_and_parquet(kind, csv, frame, tmp_path, mo
 def test_blocks_of_rows_give_the_values_of_all_rows(kind, csv, tmp_path, monkeypatch):
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of_accumulators", lambda models: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices, coverage: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices: [])
     more = ["--weight", "w", "--groups", "region", "--time", "day"]
     assert main(arguments(csv, kind, tmp_path / "a.html", *more)) == 0
     assert main(arguments(csv, kind, tmp_path / "b.html", *more, "--block-rows", "40")) == 0
@@ -316,6 +316,15 @@ def test_an_error_of_skuq_has_exit_code_1(csv, tmp_path, capsys, monkeypatch):
     assert "internal error: ZeroDivisionError: division by zero (--traceback shows its place)" in line
     assert main([*argv, "--traceback"]) == 1
     assert "in measure_blocks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.1])
+def test_relative_weights_are_refused(factor, frame, tmp_path, capsys):
+    frame.assign(w=factor * frame["w"]).to_csv(tmp_path / "bad.csv", index=False)
+    argv = arguments(tmp_path / "bad.csv", "loc", tmp_path / "page.html", "--weight", "w")
+    for more in ([], ["--block-rows", "40"]):
+        line = failure(capsys, [*argv, *more])
+        assert "column 'w' counts repetitions, so its sum must be at least" in line
 
 
 def test_proba_needs_all_rows_in_memory(csv, tmp_path, capsys):

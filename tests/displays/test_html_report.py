@@ -38,7 +38,7 @@ def rows(n: int = 400, *, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray
 def no_figures(monkeypatch):
     """Leave out the figures, which take most of the time."""
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices, coverage: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices: [])
 
 
 def make_page() -> HTMLReport:

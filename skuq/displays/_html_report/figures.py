@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 MOST_CURVES = 6
 """Number of models in one figure. The colors of the displays distinguish this number of curves."""
 
-WIDE, SQUARE = (6.4, 4.0), (5.2, 5.2)
+SIZE = (6.4, 4.8)
+"""Width and height of all figures, in inches."""
 
 Draw = Callable[["Axes"], str]
 
@@ -49,15 +51,12 @@ class Figure:
         Description of the plot for readers who do not see it.
     svg : str
         The plot as SVG; empty if it cannot be drawn.
-    size : (float, float)
-        Width and height in inches.
     """
 
     title: str
     caption: str
     alt: str = ""
     svg: str = ""
-    size: tuple[float, float] = WIDE
 
     @property
     def source(self) -> str:
@@ -72,17 +71,19 @@ def _fixed_settings() -> Iterator[None]:
     import matplotlib as mpl
     import matplotlib.style
 
-    fixed: Any = {"svg.hashsalt": "skuq", "svg.fonttype": "path", "savefig.transparent": True}
+    # Names of models are text, not formulas.
+    fixed: Any = {"svg.hashsalt": "skuq", "svg.fonttype": "path", "text.parse_math": False}
+    fixed["savefig.transparent"] = True
     with matplotlib.style.context("default"), mpl.rc_context(fixed):
         yield
 
 
-def draw(title: str, caption: str, size: tuple[float, float], plot: Draw) -> Figure:
+def draw(title: str, caption: str, plot: Draw) -> Figure:
     """Draw one figure. If the data do not allow the plot, the caption states the reason."""
     with _fixed_settings():
         from matplotlib.figure import Figure as MplFigure
 
-        figure = MplFigure(figsize=size, layout="constrained")
+        figure = MplFigure(figsize=SIZE, layout="constrained")
         try:
             alt = plot(figure.subplots())
         except ValueError as error:
@@ -91,109 +92,67 @@ def draw(title: str, caption: str, size: tuple[float, float], plot: Draw) -> Fig
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         svg = buffer.getvalue()
-    return Figure(title, caption, f"{title}. {alt}", svg[svg.index("<svg") :], size)
+    return Figure(title, caption, f"{title}. {alt}", svg[svg.index("<svg") :])
 
 
-CALIBRATION = (
-    "Calibration curve",
-    "The curve of a calibrated model follows the diagonal and stays in the gray band.",
-)
-PIT = (
-    "PIT histogram",
-    "All bars of a calibrated model have the same height. High bars at both ends mean intervals that are too "
-    "narrow; high bars in the middle mean intervals that are too wide.",
-)
-RELIABILITY = (
-    "Reliability diagram",
-    "Points above the diagonal mean that errors are larger than predicted; points below the diagonal mean "
-    "that errors are smaller.",
-)
-SHARPNESS = (
-    "Sharpness",
-    "Predicted standard deviations. Of two calibrated models, prefer the model with smaller ones.",
-)
-INTERVALS = ("Intervals of single rows", "Red intervals do not contain their observed value.")
-CLASSES = (
-    "Reliability diagram of the most probable class",
-    "Points below the diagonal mean that the class is observed less often than predicted.",
-)
+@dataclass(frozen=True)
+class Plot:
+    """Display that draws all models on the same axes."""
+
+    title: str
+    caption: str
+    display: Any
+    alt: Callable[[Any], str]
+    curve: str = ""
+
+    def of_predictions(
+        self, forecasts: Forecasts, models: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> list[Figure]:
+        rows = {"sample_weight": forecasts.weight, **options}
+        return self._draw(
+            {
+                name: partial(self.display.from_predictions, forecasts.y, each, **rows)
+                for name, each in models.items()
+            }
+        )
+
+    def of_accumulators(self, models: Mapping[str, MetricAccumulator]) -> list[Figure]:
+        return self._draw(
+            {
+                name: partial(self.display.from_accumulator, each)
+                for name, each in models.items()
+                if self.curve in each.curves
+            }
+        )
+
+    def _draw(self, calls: Mapping[str, Callable[..., Any]]) -> list[Figure]:
+        def plot(ax: Axes) -> str:
+            return _texts({name: self.alt(call(name=name, ax=ax)) for name, call in calls.items()})
+
+        return [draw(self.title, self.caption, plot)] if calls else []
 
 
 def figures_of(forecasts: Forecasts) -> list[Figure]:
     """Return the figures of the forecasts of one or several models."""
     shown = dict(list(forecasts.models.items())[:MOST_CURVES])
-    y, weight = forecasts.y, forecasts.weight
     if forecasts.of_classes:
         proba = {name: each for name, each in shown.items() if each.dtype != np.bool_}
-        options: dict[str, Any] = {"labels": forecasts.labels}
-        return _curves(CLASSES, SQUARE, ClassReliabilityDisplay, _alt_classes, y, proba, weight, options)
+        return CLASSES.of_predictions(forecasts, proba, {"labels": forecasts.labels})
     dists = {name: each for name, each in shown.items() if isinstance(each, Distribution)}
-    found = []
-    for kind, size, display, alt in (
-        (CALIBRATION, SQUARE, CalibrationCurveDisplay, _alt_calibration),
-        (PIT, WIDE, PITHistogramDisplay, _alt_pit),
-        (RELIABILITY, SQUARE, ReliabilityDisplay, _alt_reliability),
-        (SHARPNESS, WIDE, SharpnessDisplay, _alt_sharpness),
-    ):
-        found += _curves(kind, size, display, alt, y, dists, weight, {})
-    return found + [_intervals(forecasts, name) for name in shown]
+    curves = [figure for plot in PLOTS for figure in plot.of_predictions(forecasts, dists, {})]
+    return curves + [_intervals(forecasts, name) for name in shown]
 
 
 def figures_of_accumulators(models: Mapping[str, MetricAccumulator]) -> list[Figure]:
     """Return the figures of accumulated rows."""
-    shown, found = dict(list(models.items())[:MOST_CURVES]), []
-    for kind, size, display, alt, curve in (
-        (CALIBRATION, SQUARE, CalibrationCurveDisplay, _alt_calibration, "calibration"),
-        (PIT, WIDE, PITHistogramDisplay, _alt_pit, "calibration"),
-        (RELIABILITY, SQUARE, ReliabilityDisplay, _alt_reliability, "reliability"),
-    ):
-        with_curve = {name: each for name, each in shown.items() if curve in each.curves}
-        if with_curve:
-            found.append(draw(*kind, size, _accumulated(display, alt, with_curve)))
-    return found
+    shown = dict(list(models.items())[:MOST_CURVES])
+    return [figure for plot in PLOTS if plot.curve for figure in plot.of_accumulators(shown)]
 
 
-def _accumulated(display: Any, alt: Callable[[Any], str], models: Mapping[str, MetricAccumulator]) -> Draw:
-    def plot(ax: Axes) -> str:
-        drawn = {
-            name: display.from_accumulator(each, name=name, ax=ax, **_styles(display))
-            for name, each in models.items()
-        }
-        return _texts(drawn, alt)
-
-    return plot
-
-
-def _curves(
-    kind: tuple[str, str],
-    size: tuple[float, float],
-    display: Any,
-    alt: Callable[[Any], str],
-    y: np.ndarray,
-    models: Mapping[str, Any],
-    weight: Any,
-    options: Mapping[str, Any],
-) -> list[Figure]:
-    def plot(ax: Axes) -> str:
-        drawn = {
-            name: display.from_predictions(
-                y, each, sample_weight=weight, name=name, ax=ax, **options, **_styles(display)
-            )
-            for name, each in models.items()
-        }
-        return _texts(drawn, alt)
-
-    return [draw(*kind, size, plot)] if models else []
-
-
-def _styles(display: Any) -> dict[str, Any]:
-    return {"bin_width": None} if display is SharpnessDisplay else {}
-
-
-def _texts(drawn: Mapping[str, Any], alt: Callable[[Any], str]) -> str:
-    if len(drawn) == 1:
-        return "".join(alt(each) for each in drawn.values())
-    return " ".join(f"{name}: {alt(each)}" for name, each in drawn.items())
+def _texts(texts: Mapping[str, str]) -> str:
+    """Return the descriptions of all models. The name of a single model is left out."""
+    named = len(texts) > 1
+    return " ".join(f"{name}: {text}" if named else text for name, text in texts.items())
 
 
 def _intervals(forecasts: Forecasts, name: str) -> Figure:
@@ -210,12 +169,15 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
             f"{share:.1f} % of {len(forecasts.y)} rows lie in their interval; {len(display.rows_)} are drawn."
         )
 
-    title, caption = INTERVALS
-    return draw(title if len(forecasts.models) == 1 else f"{title} of {name}", caption, WIDE, plot)
+    of_model = f" of {name}" if len(forecasts.models) > 1 else ""
+    caption = "Red intervals do not contain their observed value."
+    return draw(f"Intervals of single rows{of_model}", caption, plot)
 
 
-def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], coverage: float) -> Figure:
+def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Return the figure of the coverage of each part of the rows."""
+    # The expected coverage of class probabilities differs from nominal, and between models.
+    coverage = float(np.mean([np.average(each["nominal"], weights=each["n"]) for each in tables.values()]))
 
     def plot(ax: Axes) -> str:
         words = {}
@@ -228,10 +190,10 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], coverage: float
             low, high = 100 * table["coverage"].min(), 100 * table["coverage"].max()
             words[name] = f"The coverage is {low:.1f} % to {high:.1f} % in {len(table)} parts."
         ax.set_xlabel(by)
-        return _texts(words, str)
+        return _texts(words)
 
     caption = "Coverage with intervals that are valid for all parts together. Red points are wrong."
-    return draw(f"Coverage by {by}", caption, WIDE, plot)
+    return draw(f"Coverage by {by}", caption, plot)
 
 
 def _alt_calibration(display: CalibrationCurveDisplay) -> str:
@@ -261,3 +223,43 @@ def _alt_classes(display: ClassReliabilityDisplay) -> str:
     table: Any = display.table
     gap = 100 * (table["observed"] - table["predicted"]).abs().max()
     return f"Frequencies differ from predicted probabilities by up to {gap:.1f} percentage points."
+
+
+PLOTS = (
+    Plot(
+        "Calibration curve",
+        "The curve of a calibrated model follows the diagonal and stays in the gray band.",
+        CalibrationCurveDisplay,
+        _alt_calibration,
+        "calibration",
+    ),
+    Plot(
+        "PIT histogram",
+        "All bars of a calibrated model have the same height. High bars at both ends mean intervals that are "
+        "too narrow; high bars in the middle mean intervals that are too wide.",
+        PITHistogramDisplay,
+        _alt_pit,
+        "calibration",
+    ),
+    Plot(
+        "Reliability diagram",
+        "Points above the diagonal mean that errors are larger than predicted; points below the diagonal "
+        "mean that errors are smaller.",
+        ReliabilityDisplay,
+        _alt_reliability,
+        "reliability",
+    ),
+    Plot(
+        "Sharpness",
+        "Predicted standard deviations. Of two calibrated models, prefer the model with smaller ones.",
+        SharpnessDisplay,
+        _alt_sharpness,
+    ),
+)
+
+CLASSES = Plot(
+    "Reliability diagram of the most probable class",
+    "Points below the diagonal mean that the class is observed less often than predicted.",
+    ClassReliabilityDisplay,
+    _alt_classes,
+)

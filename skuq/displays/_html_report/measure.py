@@ -131,7 +131,7 @@ def _add(digest: Any, values: Any) -> None:
 def facts_of(forecasts: Forecasts) -> dict[str, str]:
     """Describe the rows, the targets and the forecasts in words."""
     y, n = forecasts.y, len(forecasts.y)
-    facts = {"Rows": f"{n}, numbered 0 to {n - 1}"}
+    facts = {"Rows": f"{n}"}
     if forecasts.weight is not None:
         facts["Sum of the weights"] = f"{forecasts.total:g}"
     if forecasts.labels is None:

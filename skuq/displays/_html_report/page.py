@@ -17,7 +17,7 @@ import pandas as pd
 
 from skuq._versioned import __version__
 from skuq.displays._html_report.advice import Finding
-from skuq.displays._html_report.figures import Figure
+from skuq.displays._html_report.figures import SIZE, Figure
 from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import RowFormat, won_by
 
@@ -25,8 +25,9 @@ MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 SLICES = (
     "The intervals of the coverage are valid for all parts together: with a probability of 99 %, they "
-    "contain the coverage of the model in every part. A part is wrong if its interval excludes the nominal "
-    "coverage."
+    "contain the coverage of the model in every part. A part is wrong if its interval excludes the "
+    "expected coverage, which is the nominal coverage or, for classes, the mean predicted probability of the "
+    "sets."
 )
 
 
@@ -77,7 +78,8 @@ def render(
         tables=_metric_tables(report, models),
         slices=_slice_tables(slices, named),
         slices_explanation=SLICES,
-        figures=[_figure(figure) for figure in figures],
+        figures=figures,
+        figure_size=[round(96 * side) for side in SIZE],
         trace=trace,
         script=script,
         script_hash=_hash_of(script),
@@ -98,26 +100,17 @@ def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
-    width, height = (round(96 * side) for side in figure.size)
-    return {
-        "title": figure.title,
-        "caption": figure.caption,
-        "alt": figure.alt,
-        "source": figure.source,
-        "width": width,
-        "height": height,
-    }
-
-
 def _explanation(report: UncertaintyReport) -> str:
     percent = f"{100 * report.attrs['confidence']:g} %"
-    words = (
-        f"Each value has a {percent} confidence interval. The column Calibrated has the value of a model "
-        "whose probabilities are right: targets were drawn from the forecasts, so that this value includes "
-        f"chance. A calibrated model has a value in its {percent} range. An empty cell means that the number "
-        "is not known. Select the name of a column to sort the table."
-    )
+    words = f"Each value has a {percent} confidence interval. The column Calibrated has the value of a model "
+    if report["calibrated_low"].notna().any():
+        words += (
+            "whose probabilities are right: targets were drawn from the forecasts, so that this value "
+            f"includes chance. A calibrated model has a value in its {percent} range. "
+        )
+    else:
+        words += "whose probabilities are right, on average over many samples, if there is a formula for it. "
+    words += "An empty cell means that the number is not known. Select a column name to sort the table."
     if len(report.attrs["summary"]) > 1:
         words += " An asterisk marks the best value of a row; its lead may be due to chance."
     return words
@@ -149,17 +142,19 @@ def _one_model(
     report: UncertaintyReport, name: str, rows: Mapping[str, Row], formats: Mapping[str, RowFormat]
 ) -> dict[str, Any]:
     percent = f"{100 * report.attrs['confidence']:g} %"
-    columns = ["Metric", "Value", f"{percent} interval", "Calibrated", f"{percent} range"]
+    has_range = bool(report["calibrated_low"].notna().any())
+    columns = ["Metric", "Value", f"{percent} interval", "Calibrated", *[f"{percent} range"] * has_range]
     cells = []
     for metric, row in rows.items():
         form = formats[metric]
+        simulated = row["calibrated_low"], row["calibrated_high"]
         cells.append(
             [
                 _text(row["title"], report.attrs["definitions"][metric]),
                 _number(row["value"], form(row["value"])),
                 _number(row["low"], form.span(row["low"], row["high"])),
                 _number(row["calibrated"], form(row["calibrated"])),
-                _number(row["calibrated_low"], form.span(row["calibrated_low"], row["calibrated_high"])),
+                *[_number(simulated[0], form.span(*simulated))] * has_range,
                 _text(_better(row, form)),
                 _text(row["reading"]),
             ]
@@ -196,7 +191,7 @@ def _slice_tables(slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool)
         for name, table in models.items():
             rows = [
                 [
-                    _text(f"{label:g}" if isinstance(label, float) else label),
+                    _text(_label(label)),
                     _number(row["n"], f"{row['n']:g}"),
                     _number(row["coverage"], f"{100 * row['coverage']:.1f} %"),
                     _number(row["low"], f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %"),
@@ -206,9 +201,15 @@ def _slice_tables(slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool)
                 for label, row in table.iterrows()
             ]
             caption = f"Coverage by {by}" + (f", {name}" if named else "")
-            columns = [by, "Rows", "Coverage", "99 % interval", "Nominal", "Result"]
+            columns = [by, "Rows", "Coverage", "99 % interval", "Expected", "Result"]
             tables.append({"caption": caption, "columns": columns, "rows": rows})
     return tables
+
+
+def _label(label: Any) -> str:
+    if isinstance(label, pd.Timestamp):
+        return f"{label:%Y-%m-%d %H:%M}"
+    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def _text(text: object, note: str = "") -> dict[str, Any]:

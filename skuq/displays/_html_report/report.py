@@ -220,7 +220,7 @@ class HTMLReport(Page):
         }
         return cls(
             report=report,
-            figures=[*figures_of(forecasts), *_figures_of_parts(slices, level)],
+            figures=[*figures_of(forecasts), *_figures_of_parts(slices)],
             slices=slices,
             facts=facts_of(forecasts),
             origin=trace,
@@ -431,7 +431,7 @@ class HTMLReport(Page):
         }
         return cls(
             report=report,
-            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables, first.coverage)],
+            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables)],
             slices=tables,
             facts=facts,
             origin=trace,
@@ -459,5 +459,5 @@ def _named_groups(groups: Any) -> dict[str, Any]:
     return {str(getattr(groups, "name", None) or "group"): groups}
 
 
-def _figures_of_parts(slices: Parts, coverage: float) -> list[Figure]:
-    return [figure_of_parts(by, tables, coverage) for by, tables in slices.items()]
+def _figures_of_parts(slices: Parts) -> list[Figure]:
+    return [figure_of_parts(by, tables) for by, tables in slices.items()]
