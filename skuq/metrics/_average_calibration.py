@@ -71,27 +71,27 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
 
     Returns
     -------
     curve : CalibrationCurve
-        ``levels`` holds the nominal probabilities and ``observed`` the observed shares in [0, 1], both of
-        shape (k,).
+        ``levels`` holds the nominal probabilities. ``observed`` holds the observed shares, in [0, 1]. Both
+        arrays have shape (k,).
 
     See Also
     --------
-    skuq.displays.CalibrationCurveDisplay : The plot.
+    skuq.displays.CalibrationCurveDisplay : Plot of the calibration curve.
 
     Notes
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    An atom is a value of positive probability. The weight of a target on an atom is distributed evenly over
-    the levels from :math:`F(y-)` to :math:`F(y)`. The resulting curve is the expected curve of the randomized
-    PIT [3]_. For the true distribution, this curve is the diagonal. A target is on an atom if its difference
-    from the atom is at most the rounding error of single precision.
+    An atom is a value of positive probability. If a target equals an atom, its weight is distributed evenly
+    over the levels from :math:`F(y-)` to :math:`F(y)`. The resulting curve is the expected curve of the
+    randomized PIT [3]_. For the true distribution, this curve is the diagonal. A target equals an atom if
+    their difference is at most the rounding error of single precision.
 
     The time is O(n) for up to a few hundred levels and O(n log k) for more levels. The memory is O(n).
     Distributions with atoms need up to O(n k) time and memory.
@@ -232,11 +232,12 @@ def mean_absolute_calibration_error(
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01,
-        ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        ..., 0.99, as in the text of [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and
+        ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p. The text of [1]_ uses
-        "quantile". "interval" can hide a bias.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p. The
+        text of [1]_ uses "quantile". With "interval", a bias may remain undetected.
 
     Returns
     -------
@@ -246,7 +247,7 @@ def mean_absolute_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
@@ -321,9 +322,9 @@ def root_mean_squared_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). Uncertainty Toolbox
         uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p. Eq. 13 of [2]_ uses
-        "quantile". "interval" can hide a bias.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p. Eq.
+        13 of [2]_ uses "quantile". With "interval", a bias may remain undetected.
 
     Returns
     -------
@@ -333,11 +334,11 @@ def root_mean_squared_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    mean_absolute_calibration_error : The mean distance, in which large gaps have less influence.
+    mean_absolute_calibration_error : Mean of the distances, on which large gaps have less influence.
     calibration_score_loss : The sum of the squared distances over the levels.
 
     Notes

@@ -28,10 +28,9 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Share of each row.
+    """Levels at which rows become covered.
 
-    The covered part of the share rises linearly from 0 at the level ``start`` to the whole share at the level
-    ``stop``.
+    The covered share of a row rises linearly from 0 at level ``start`` to ``share`` at level ``stop``.
     """
 
     start: FloatArray
@@ -47,7 +46,7 @@ class Entry(NamedTuple):
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     """Return the levels at which each target becomes covered.
 
-    On an atom, the covered share grows between two levels.
+    If a target equals an atom, its covered share grows between two levels.
     """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
@@ -99,10 +98,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of the bins.
-
-    It computes the covered weight of each bin at each level, shape (bins, k).
-    """
+    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]

@@ -78,7 +78,8 @@ def crps_loss(
     .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1\{t \ge y\})^2 dt
         = E|X - y| - \tfrac12 E|X - X'|, \quad X, X' \sim F,
 
-    in closed form if the family has one. The cost is O(n), or O(n m) for sorted ensembles of m members.
+    If the family has a closed form of the CRPS, the closed form is used. The cost is O(n), or O(n m) for
+    sorted ensembles of m members.
 
     References
     ----------
@@ -161,9 +162,10 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     Raises
     ------
     NoDensityError
-        If the forecast has atoms and is not discrete: an ensemble, a scale of 0, a clipped forecast, or a
-        `~skuq.distributions.Hurdle` of a continuous distribution. Such a forecast is scored in two parts: the
-        probability of the atom by the log loss of classification, and the rest by this function.
+        If the forecast has atoms and is not discrete. Examples are an ensemble, a scale of 0, a clipped
+        forecast, and a `~skuq.distributions.Hurdle` of a continuous distribution. Score such a forecast in
+        two parts: the probability of the atom by the log loss of classification, and the continuous part by
+        this function.
 
     See Also
     --------

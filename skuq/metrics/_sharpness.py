@@ -79,14 +79,15 @@ def sharpness(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
+        Observed targets. They are validated but not used. The argument exists because all metrics have it.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
         "std" is the mean of the standard deviations (text of [1]_). "rms" is the root of the mean variance
-        (code of [1]_). "variance" is the mean variance in squared units of y, infinite if it overflows.
+        (code of [1]_). "variance" is the mean variance, in squared units of y. It is infinite if it
+        overflows.
 
     Returns
     -------

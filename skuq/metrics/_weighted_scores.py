@@ -79,9 +79,9 @@ def threshold_weighted_crps_loss(
 
     The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
     floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
-    not instead compute an unweighted score from only the rows with targets in the region. That score is not
-    proper, because it favors forecasts that always predict values in the region (the forecaster's dilemma).
-    The score cannot distinguish forecasts that differ only outside the region.
+    not compute an unweighted score from only the rows with targets in the region. Such a score is not proper,
+    because it favors forecasts that always predict values in the region (the forecaster's dilemma). If two
+    forecasts differ only outside the region, their scores are equal.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def threshold_weighted_crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf
-        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the CRPS. A
-        scorer needs at least one bound, such as ``make_scorer("twcrps", lower=2.0)``.
+        Bounds of the region, in the units of y. ``lower`` must be less than ``upper``. Without bounds, the
+        score is the CRPS. A scorer needs at least one bound, such as ``make_scorer("twcrps", lower=2.0)``.
 
     Returns
     -------
@@ -105,15 +105,15 @@ def threshold_weighted_crps_loss(
     --------
     quantile_weighted_crps_loss : Weights on levels instead of values of y.
     threshold_weighted_nll_loss : Logarithmic score of a region.
-    skuq.distributions.Supported : The clipped forecasts.
+    skuq.distributions.Supported : Clipped distribution.
 
     Notes
     -----
     .. math:: \int_a^b (F(t) - 1\{t \ge y\})^2 dt
 
-    The score is the CRPS of the forecast and of the target after both are clipped to the region, and has a
-    closed form for the families listed in `~skuq.distributions.Supported`. For bounds that differ between
-    rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
+    To compute the score, the forecast and the target are clipped to the region, and the CRPS of the result is
+    computed. A closed form exists for the families listed in `~skuq.distributions.Supported`. For bounds that
+    differ between rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
 
     References
     ----------
@@ -200,7 +200,7 @@ def quantile_weighted_crps_loss(
     Returns
     -------
     loss : float
-        In the units of y, at most `crps_loss`. Compare only values of one weighting.
+        In the units of y. At most `crps_loss`. Compare only values with the same weighting.
 
     See Also
     --------
@@ -281,8 +281,8 @@ def threshold_weighted_nll_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf
-        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the NLL. A
-        scorer needs at least one bound, such as ``make_scorer("twnll", lower=2.0)``.
+        Bounds of the region, in the units of y. ``lower`` must be less than ``upper``. Without bounds, the
+        score is the NLL. A scorer needs at least one bound, such as ``make_scorer("twnll", lower=2.0)``.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Areas under the uncertainty characteristics curve.
 
-They are exact, or follow the rules of the paper or of UQ360.
+The areas are exact, or they follow the rules of the paper or of UQ360.
 """
 
 from __future__ import annotations
