@@ -50,7 +50,7 @@ def fetch_uci(
         Whether the table may be downloaded.
     n_retries : int, default=3
         Number of retries after an interrupted transfer. Transfers from OpenML are retried at least once, even
-        with 0.
+        if `n_retries` is 0.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -144,7 +144,7 @@ def fetch_gal(
         Whether the table may be downloaded.
     n_retries : int, default=3
         Number of retries after an interrupted transfer. Transfers from OpenML are retried at least once, even
-        with 0.
+        if `n_retries` is 0.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -155,10 +155,10 @@ def fetch_gal(
     Returns
     -------
     data : Bunch
-        The keys of `fetch_uci`, and the additional key ``splits``: a list of 20 pairs (5 pairs for "protein")
-        of training rows and test rows. scikit-learn accepts this list as ``cv``. The training rows are in the
-        published order. This order matters, because Gal uses the last fifth of the training rows for
-        validation.
+        Bunch with the keys of `fetch_uci` and the additional key ``splits``: a list of 20 pairs (5 pairs for
+        "protein") of training rows and test rows. scikit-learn accepts this list as ``cv``. The training rows
+        are in the published order. This order matters, because Gal uses the last fifth of the training rows
+        for validation.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
@@ -177,7 +177,7 @@ def fetch_gal(
 
     See Also
     --------
-    fetch_uci : Load other data sets, and description of the places in which tables are looked for.
+    fetch_uci : Load other data sets. Its documentation lists the places in which tables are looked for.
 
     Notes
     -----

@@ -72,7 +72,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
     skuq.evaluation.score_decomposition : The part of the Brier score or log loss due to miscalibration.
-    sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
+    sklearn.calibration.CalibrationDisplay : Reliability diagram of scikit-learn. It supports two classes.
     ReliabilityDisplay : Reliability diagram of predictive distributions.
 
     Examples
@@ -201,7 +201,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             range of the curves of resampled rows. None draws no band. This parameter and the next three
             parameters require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
-            Probability that the band contains the curve, at each single predicted probability.
+            Probability that the band contains the curve at a single predicted probability.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class JointPairDisplay(Display):
-    """PIT values of two targets, with PIT values drawn from the joint distributions.
+    """Observed PIT values of two targets, and PIT values that are drawn from the joint distributions.
 
     The PIT of a target is the predicted probability of a value up to the target. If the dependence is
     calibrated, the observed points fill the unit square in the same way as the predicted points. If the

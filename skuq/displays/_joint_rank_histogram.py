@@ -60,7 +60,7 @@ class JointRankHistogramDisplay(Display):
 
     See Also
     --------
-    PITHistogramDisplay : Calibration of one target, and a description of the band.
+    PITHistogramDisplay : PIT histogram of one target. Its documentation describes the band.
     JointPairDisplay : Dependence of two targets.
 
     Examples

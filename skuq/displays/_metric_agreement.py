@@ -177,7 +177,7 @@ class MetricAgreementDisplay(AxesMixin):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the agreement of the metrics of several reports.
+        """Draw the agreement of metrics in several reports.
 
         Parameters
         ----------

@@ -29,9 +29,9 @@ class MurphyDisplay(CurveMixin, Display):
 
     The plot shows whether one model is better than another model for every consistent score, or only for some
     scores. If the curve of a model is below the other curve everywhere, every consistent score prefers this
-    model. With a reference, the plot shows the difference from the reference, with a pointwise confidence
-    band. If the whole band is below 0 at a threshold, the model is better than the reference at this
-    threshold.
+    model. If there is a reference, the plot shows the difference from the reference and a pointwise
+    confidence band of this difference. If the whole band is below 0 at a threshold, the model is better than
+    the reference at this threshold.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add the curve of
     another model to the same axes, pass ``ax=display.ax_``.

@@ -301,7 +301,7 @@ class PredictionBandDisplay(Display):
         feature: int | str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the bands of a cross-validation, for the test rows of all folds together.
+        """Draw the bands of cross-validated models for the test rows of all folds together.
 
         Parameters
         ----------

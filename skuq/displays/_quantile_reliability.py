@@ -161,7 +161,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
             of the curves of resampled rows. None draws no band.
         band_coverage : float, default=0.9
-            Probability that the band contains the curve, at each single forecast.
+            Probability that the band contains the curve at a single forecast.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0

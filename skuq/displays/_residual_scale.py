@@ -75,7 +75,7 @@ class ResidualScaleDisplay(Display):
 
     See Also
     --------
-    ReliabilityDisplay : Root mean squared errors in bins, also for several models in one plot.
+    ReliabilityDisplay : Root mean squared errors in bins. One plot can show several models.
     PredictionBandDisplay : The errors over the prediction or over a feature.
 
     Examples

@@ -55,7 +55,7 @@ class RootogramDisplay(Display):
     counts : ndarray of shape (k,)
         Consecutive integers. If `open_end` is True, the last integer includes all larger counts.
     observed, expected : ndarray of shape (k,)
-        Number of rows with each count, and its expected value under the forecasts.
+        Observed number of rows with each count, and expected number under the forecasts.
     open_end : bool, default=False
         Whether the last bar includes all larger counts.
     name : str, default=None

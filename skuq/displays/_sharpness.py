@@ -70,7 +70,7 @@ class SharpnessDisplay(HistogramMixin, Display):
     See Also
     --------
     skuq.metrics.sharpness : Computes the sharpness.
-    ReliabilityDisplay : The errors compared with the standard deviations.
+    ReliabilityDisplay : Observed errors compared with the predicted standard deviations.
 
     Examples
     --------

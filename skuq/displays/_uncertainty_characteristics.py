@@ -1,4 +1,4 @@
-"""Plot of the uncertainty characteristics curve, the width and miss rate of the bands at every scale."""
+"""Plot of the uncertainty characteristics curve: width and miss rate of the bands at every scale."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     --------
     skuq.metrics.uncertainty_characteristics_curve : Computes the plotted numbers.
     skuq.metrics.auucc_loss : The area under the curve.
-    CalibrationCurveDisplay : Plot of the calibration.
+    CalibrationCurveDisplay : Calibration curve.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class ConditionalCoverageEstimate:
     Parameters
     ----------
     error : float
-        Conditional coverage error, the sum of the two parts.
+        Conditional coverage error. It is the sum of the two parts.
     standard_error : float
         Standard error of ``error`` for the given classifiers.
     over_coverage : float
@@ -107,10 +107,10 @@ def conditional_coverage_estimate(
     Raises
     ------
     TypeError
-        If X is not numeric, or the classifier has no ``predict_proba``.
+        If X is not numeric, or if the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, the sum of the weights is below the number of rows, or the
-        classifier does not allow a NaN in X.
+        If there are fewer rows than folds, if the sum of the weights is below the number of rows, or if X
+        contains a NaN that the classifier does not allow.
 
     See Also
     --------
@@ -154,7 +154,7 @@ def conditional_coverage_estimate(
     >>> round(estimate.error, 3), round(estimate.standard_error, 3)
     (0.004, 0.001)
 
-    Most rows with an underestimated coverage have a large x:
+    Most rows with a low estimated coverage have a large x:
 
     >>> round(float(np.median(x[estimate.conditional_coverage < 0.85])), 2)
     0.87

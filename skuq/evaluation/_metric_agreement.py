@@ -93,8 +93,8 @@ def metric_agreement(
         PICP. A mapping may omit metrics whose direction is known. The direction is known if it is in a
         report, or if the column name is the abbreviation of a metric of skuq, such as "crps".
     n_permutations : int, default=1000
-        Number of random permutations. If the number of possible permutations is not larger, all permutations
-        are evaluated.
+        Number of random permutations. If there are at most `n_permutations` possible permutations, all
+        possible permutations are evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 
@@ -109,7 +109,7 @@ def metric_agreement(
         If there are too few reports or metrics, if a metric is constant or has NaN, if a metric has different
         optima in several reports, or if the direction of a metric is unknown.
     TypeError
-        If `reports` is neither a DataFrame nor reports, or has values that are not numbers.
+        If `reports` is neither a DataFrame nor a collection of reports, or if a value is not a number.
 
     See Also
     --------

@@ -59,7 +59,7 @@ class Tilt:
     See Also
     --------
     shift_curve : Scores of a model under these weights.
-    skuq.regressors.ConformalRegressor : Intervals that correct a known shift by ``density_ratio``.
+    skuq.regressors.ConformalRegressor : Intervals that are corrected for a known shift by ``density_ratio``.
 
     References
     ----------
@@ -178,9 +178,9 @@ def shift_curve(
     Returns
     -------
     scores : dict of str to ndarray of shape (n_severities, n_folds)
-        Scores by name of the scorer. A `Tilt` adds "effective_rows": the effective number of weighted rows,
-        ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with fewer than about 50 effective rows are too
-        imprecise to use.
+        Scores of the model. The keys are the names of the scorers. A `Tilt` adds "effective_rows": the
+        effective number of weighted rows, ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with fewer than
+        about 50 effective rows are too imprecise to use.
 
     Raises
     ------

@@ -162,12 +162,12 @@ def bootstrap_interval(
     If there are more than 50 000 rows and no weights, the function divides the rows into 25 000 to 50 000
     random groups of about equal size, and resamples the groups. This changes the standard error by less than
     1 %. For comparison, 1000 resamples determine the standard error with an uncertainty of 2 %. For metrics
-    of the calibration curve, if the forecasts have a density, a resample is not a set of rows: the function
-    draws the numbers of targets between adjacent levels from a multinomial distribution.
+    of the calibration curve and forecasts with a density, the function does not resample rows. Instead, it
+    draws the numbers of PIT values between adjacent levels from a multinomial distribution.
 
     If the metric is a function of means over rows, it needs one pass over the rows, and each resample needs
-    one product with the weights of the rows or groups. With multinomial numbers, each resample needs one
-    draw. Any other metric is evaluated once per resample. The memory is O(n). For forecasts with atoms, the
+    one product with the weights of the rows or groups. In the multinomial case, each resample needs one draw.
+    Any other metric is evaluated once per resample. The memory is O(n). For forecasts with atoms, the
     calibration curve at k levels needs up to O(n k) memory.
 
     References
@@ -264,8 +264,8 @@ def paired_permutation_test(
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
     n_permutations : int, default=1000
-        Number of random permutations. Each permutation swaps the forecasts in some of the rows. If the number
-        of possible permutations is not larger, all permutations are evaluated.
+        Number of random permutations. Each permutation swaps the forecasts in some of the rows. If there are
+        at most `n_permutations` possible permutations, all possible permutations are evaluated.
     random_state : int, RandomState or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 

@@ -107,8 +107,8 @@ def adversarial_group_calibration_curve(
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
-        output across calls.
+        Controls the random groups. Pass an int to get the same groups in every call. Models are then compared
+        on the same groups.
 
     Returns
     -------
@@ -345,14 +345,14 @@ def adversarial_group_calibration_error(
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
-        output across calls.
+        Controls the random groups. Pass an int to get the same groups in every call. Models are then compared
+        on the same groups.
 
     Returns
     -------
     error : float
         In [0, 0.5] for "mace". The value of a calibrated forecast is about ``0.63 / sqrt(fraction * n)`` for
-        small groups. With all rows, the value is the `mean_absolute_calibration_error`.
+        small groups. If the group contains all rows, the error equals `mean_absolute_calibration_error`.
 
     Warns
     -----

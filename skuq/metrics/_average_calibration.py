@@ -122,7 +122,7 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` that all metrics of calibration curves with these defaults share."""
+    """Return the function ``rows``, which all metrics of calibration curves with these defaults share."""
 
     def rows(
         y: FloatArray,
@@ -251,7 +251,7 @@ def mean_absolute_calibration_error(
 
     See Also
     --------
-    regression_calibration_curve : The curve itself.
+    regression_calibration_curve : Calibration curve.
     expected_normalized_calibration_error : The error in bins of the predicted standard deviation.
 
     Notes
@@ -338,7 +338,7 @@ def root_mean_squared_calibration_error(
 
     See Also
     --------
-    mean_absolute_calibration_error : Mean of the distances, on which large gaps have less influence.
+    mean_absolute_calibration_error : Mean of the distances. Large gaps have less influence on the mean.
     calibration_score_loss : The sum of the squared distances over the levels.
 
     Notes

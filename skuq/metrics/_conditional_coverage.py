@@ -216,8 +216,8 @@ def conditional_coverage_error(
         Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
         coverage.
     random_state : int, RandomState instance or None, default=None
-        Controls the folds and the default classifier. Pass an int to compare models on the same folds, and
-        for reproducible output across calls.
+        Controls the folds and the default classifier. Pass an int to get the same folds in every call. Models
+        are then compared on the same folds.
 
     Returns
     -------
@@ -228,10 +228,10 @@ def conditional_coverage_error(
     Raises
     ------
     TypeError
-        If X is not numeric, or the classifier has no ``predict_proba``.
+        If X is not numeric, or if the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, the sum of the weights is below the number of rows, or the
-        classifier does not allow a NaN in X.
+        If there are fewer rows than folds, if the sum of the weights is below the number of rows, or if X
+        contains a NaN that the classifier does not allow.
 
     Warns
     -----
@@ -247,7 +247,8 @@ def conditional_coverage_error(
     Notes
     -----
     The formulas are given in `~skuq.evaluation.conditional_coverage_estimate`. The classifier must be able to
-    represent the coverage: a logistic regression does not find low coverage at both ends of a feature.
+    represent the coverage. For example, a logistic regression does not find low coverage at both ends of a
+    feature.
 
     References
     ----------

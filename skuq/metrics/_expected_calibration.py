@@ -122,8 +122,8 @@ def expected_calibration_error(
     rows. With ten classes and 15 bins, this error is about 0.08 for 200 rows and 0.01 for 10 000 rows.
     Therefore, compare the error with the value that `uncertainty_report` shows for a calibrated forecast, or
     use ``norm="debiased"``. The metric is not proper, because it does not measure how well the probabilities
-    distinguish the classes. For example, the error is near 0 if the forecast of every row is the overall
-    share of each class (see the example). Select models by the log loss or the Brier score.
+    distinguish the classes. For example, the error is near 0 if the forecast of every row consists of the
+    overall shares of the classes (see the example). Select models by the log loss or the Brier score.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability :math:`\bar p_b` and the observed share :math:`\bar h_b` in bin b. The debiased
-    squared error is
+    where :math:`\bar p_b` is the mean probability and :math:`\bar h_b` the observed share in bin b. The
+    debiased squared error is
 
     .. math::
 

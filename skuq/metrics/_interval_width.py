@@ -202,7 +202,7 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([1.0, 4.0], bounds, norm="std", y_train=[0.0, 4.0])
     1.5
 
-    Intervals of width 0, which contain no target:
+    Intervals of width 0 contain no target:
 
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0

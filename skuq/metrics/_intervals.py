@@ -265,7 +265,7 @@ def mean_interval_width(
     >>> round(mean_interval_width([0.0, 0.0], ([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
     7.8399
 
-    Intervals of width 0, which contain no target:
+    Intervals of width 0 contain no target:
 
     >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0

@@ -219,7 +219,7 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
     if near:
         hint = f" Did you mean {' or '.join(map(repr, near))}?"
     elif name in sklearn_scorer_names():
-        hint = " It is a scorer of scikit-learn: pass the name, as in {**scorers('neg_crps'), 'r2': 'r2'}."
+        hint = " This is a scorer of scikit-learn. Pass its name: {**scorers('neg_crps'), 'r2': 'r2'}."
     else:
         hint = ""
     return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(sorted(known))}."

@@ -66,9 +66,9 @@ def murphy_curve(
 
     The smaller the better, minimum is zero. The curve compares point forecasts under many scores at once. A
     score is consistent for the mean if the true mean minimizes the expected score. The squared error is an
-    example. Every such score is a weighted integral of the curve over the threshold. If the curve of forecast
-    A is below the curve of forecast B at every threshold, A is better than B in every consistent score. If
-    the curves cross, some scores prefer A and other scores prefer B.
+    example. Every consistent score is a weighted integral of the curve over the threshold. If the curve of
+    forecast A is below the curve of forecast B at every threshold, A is better than B in every consistent
+    score. If the curves cross, some scores prefer A and other scores prefer B.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def murphy_curve(
     >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
     (0.1889, 0.1889)
 
-    The difference from a constant forecast at one threshold, and its standard error:
+    The difference from a constant forecast at one threshold, and the standard error of this difference:
 
     >>> curve = murphy_curve(y, dist, reference=(0.0, 1.0), thetas=0.5)
     >>> curve.scores.round(3), curve.standard_errors.round(3)

@@ -247,8 +247,8 @@ def set_coverage_error(
     its classes. For a calibrated forecast, the coverage of the sets equals their mean probability mass in
     expectation. The nominal coverage is not a suitable reference, because the coverage of prediction sets is
     above nominal even for a calibrated forecast. The metric is not proper, because it ignores the size of the
-    sets. For example, the error is near 0 if the forecast of every row is the overall share of each class.
-    Select models by the log loss or the Brier score. The error describes the probabilities of
+    sets. For example, the error is near 0 if the forecast of every row consists of the overall shares of the
+    classes. Select models by the log loss or the Brier score. The error describes the probabilities of
     ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the
     probabilities of the wrapped classifier, not the conformal sets.
 
@@ -286,7 +286,7 @@ def set_coverage_error(
 
     See Also
     --------
-    set_coverage_score : The coverage.
+    set_coverage_score : Coverage of the sets.
     expected_calibration_error : The calibration error of the probabilities.
 
     Notes
@@ -355,15 +355,15 @@ def conditional_set_coverage(
     Returns
     -------
     table : DataFrame
-        One row per observed class, size or group, indexed by class, size or group. `n`: weight of the rows;
-        `coverage`: share of labels in their set; `claimed`: expected share according to the probabilities, or
-        `coverage` for given sets; `standard_error`: standard error of the share if the true share is
-        `claimed`; `mean_size`: mean number of classes per set.
+        One row per observed class, size or group. The index contains the classes, sizes or groups. `n`:
+        weight of the rows; `coverage`: share of labels in their set; `claimed`: expected share according to
+        the probabilities, or the nominal coverage if `y_pred` holds sets; `standard_error`: standard error of
+        the share if the true share is `claimed`; `mean_size`: mean number of classes per set.
 
     See Also
     --------
     set_coverage_score : Coverage over all rows.
-    conditional_coverage : The table for prediction intervals.
+    conditional_coverage : Similar table for prediction intervals.
 
     Notes
     -----

@@ -169,7 +169,7 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
 
     See Also
     --------
-    crps_loss : Defined for every distribution.
+    crps_loss : Score that is defined for every distribution.
 
     Notes
     -----

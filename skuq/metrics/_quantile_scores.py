@@ -203,9 +203,9 @@ def interval_score_loss(
 
     .. math:: \mathrm{IS}_\alpha = (u - l) + \frac2\alpha (l - y)_+ + \frac2\alpha (y - u)_+ .
 
-    With one coverage, the cost is one pass over the rows. Several coverages use :math:`\mathrm{IS}_\alpha =
-    \frac2\alpha (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at
-    twice the number of levels.
+    With one coverage, the cost is one pass over the rows. For several coverages, the score is computed as
+    :math:`\mathrm{IS}_\alpha = \frac2\alpha (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))`. This costs
+    as much as `pinball_loss` at twice the number of levels.
 
     References
     ----------
@@ -238,7 +238,7 @@ def interval_score_by_coverage(
 ) -> FloatArray:
     """Return the mean interval score at each coverage, shape (k,).
 
-    It is computed from the pinball losses of the bounds.
+    The score is computed from the pinball losses of the bounds.
     """
     alpha = 1 - coverages
     pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
@@ -275,7 +275,7 @@ def weighted_interval_score_loss(
 ) -> float:
     r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
 
-    The smaller the better, minimum is zero. The score is proper. It is common for epidemic forecasts. The
+    The smaller the better, minimum is zero. The score is proper. It is often used for epidemic forecasts. The
     score equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels,
     the score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
 

@@ -103,7 +103,7 @@ def threshold_weighted_crps_loss(
 
     See Also
     --------
-    quantile_weighted_crps_loss : Weights on levels instead of values of y.
+    quantile_weighted_crps_loss : CRPS with weights on levels instead of values of y.
     threshold_weighted_nll_loss : Logarithmic score of a region.
     skuq.distributions.Supported : Clipped distribution.
 
@@ -210,7 +210,7 @@ def quantile_weighted_crps_loss(
     -----
     .. math:: 2 \int_0^1 \rho_p(y, Q(p))\, v(p)\, dp
 
-    with the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Most
+    where :math:`\rho_p` is the pinball loss. The integral is exact for `~skuq.distributions.Empirical`. Most
     other families need about 250 quantiles per row. Location-scale families need these quantiles only once
     for all rows. A mixture needs 100 evaluations of the cdf of each member.
 
@@ -297,12 +297,12 @@ def threshold_weighted_nll_loss(
 
     See Also
     --------
-    threshold_weighted_crps_loss : Defined for every distribution.
+    threshold_weighted_crps_loss : Score that is defined for every distribution.
     nll_loss : The log score of all values.
 
     Notes
     -----
-    With bounds a and b,
+    Let a and b be the bounds. The score of a row is
 
     .. math:: -1\{a < y < b\} \log f(y) - 1\{y \le a \text{ or } y \ge b\} \log(F(a) + 1 - F(b)).
 

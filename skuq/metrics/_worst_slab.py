@@ -151,12 +151,12 @@ def worst_slab_coverage(
     r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
 
     Neither larger nor smaller values are better: compare the value with the nominal coverage. A slab contains
-    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to search
-    for the slab with the lowest coverage, along random directions. The coverage of this slab is computed from
-    the other rows, so that the search causes no bias. The metric is not proper, so useless intervals may look
-    perfect. For example, suppose that a random 90 % of the intervals are infinite and that all other
-    intervals miss their targets. Every slab then has a coverage of about 90 %. Use the scorer of this metric
-    for monitoring, and select models by `crps_loss` or `interval_score_loss`.
+    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to find
+    the slab with the lowest coverage. The search uses random directions. The coverage of this slab is
+    computed from the other rows, so that the search causes no bias. The metric is not proper, so useless
+    intervals may look perfect. For example, suppose that a random 90 % of the intervals are infinite and that
+    all other intervals miss their targets. Every slab then has a coverage of about 90 %. Use the scorer of
+    this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ def worst_slab_coverage(
     search_size : float, default=0.25
         Share of the rows used for the search, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
-        Controls the split and the directions. Pass an int to compare models on the same split and directions,
-        and for reproducible output across calls.
+        Controls the split and the directions. Pass an int to get the same split and directions in every call.
+        Models are then compared on the same rows.
 
     Returns
     -------

@@ -22,9 +22,9 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
     The rows of each period, such as an hour, a day or a month, are accumulated separately. The table contains
-    the coverage, the width and the CRPS of each period. A period is flagged if its coverage or its PIT
-    differs significantly from a calibrated model. For a calibrated model, the probability that any period is
-    flagged is at most `false_alarm`. The table describes past periods. To be alarmed while rows arrive, use
+    the coverage, the width and the CRPS of each period. A period is flagged if a test of its coverage or of
+    its PIT rejects calibration. For a calibrated model, the probability that any period is flagged is at most
+    `false_alarm`. The table describes past periods. To test the coverage while rows arrive, use
     `CoverageMonitor`.
 
     Parameters
@@ -83,9 +83,9 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     No fitted model is calibrated exactly. With very many rows, even small deviations are therefore flagged.
     `low`, `high` and `pit_distance` show the size of the deviations.
 
-    The false alarm rate holds for independent rows. The errors of neighboring hours are correlated, so the
-    effective number of rows is below `n`. In this case, use only every k-th hour, and choose k so that the
-    errors are uncorrelated.
+    The false alarm rate holds for independent rows. For hourly rows, the errors of neighboring hours are
+    correlated, so the effective number of rows is below `n`. In this case, use only every k-th hour, and
+    choose k so that the errors are uncorrelated.
 
     References
     ----------

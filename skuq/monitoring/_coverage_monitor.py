@@ -36,7 +36,7 @@ class CoverageMonitor:
     alternative : {"less", "greater", "two-sided"}, default="less"
         Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
         of them ("two-sided"). Use "less" for conformal intervals and for forecasts with atoms, because the
-        coverage of these intervals may be above nominal without any error.
+        coverage of these intervals may be above nominal even if the model is correct.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class CoverageMonitor:
     inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided e-value is the
     mean of both one-sided e-values. Suppose that the nominal coverage is 90 % and the true coverage is 85 %.
     If the coverage is low from the start, the median time of detection is about 600 rows. If the low coverage
-    follows 10 000 rows with nominal coverage, it is about 1300 rows. The time of an update is proportional to
-    the number of new rows plus the number of all previous rows divided by 256.
+    follows 10 000 rows with nominal coverage, the median time is about 1300 rows. The time of an update is
+    proportional to the number of new rows plus the number of all previous rows divided by 256.
 
     References
     ----------

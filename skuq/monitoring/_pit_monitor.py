@@ -20,8 +20,8 @@ class PITMonitor(BetaMonitor):
     transform) of a calibrated forecast is uniform. The evidence against a uniform PIT is an e-value. For a
     calibrated forecast, the probability that the e-value ever reaches ``1 / false_alarm`` is at most
     `false_alarm`, for any number of updates. The monitor detects biases and standard deviations that are too
-    small or too large. `CoverageMonitor` tests only one interval per row. Use `CoverageMonitor` if the
-    coverage of the intervals may be above nominal without any error, for example for conformal intervals.
+    small or too large. `CoverageMonitor` tests only one interval per row. Use `CoverageMonitor` for intervals
+    whose coverage may be above nominal even if the model is correct, such as conformal intervals.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class PITMonitor(BetaMonitor):
     The null hypothesis is that the PIT :math:`u_i = F_i(y_i)` of each row is uniform given all previous rows
     [1]_. A bet b is a density on [0, 1]. Under the null hypothesis, :math:`b(u_i)` has the expected value 1,
     so the product of :math:`b(u_i)` over the rows is a martingale. The mean of the products of several bets
-    is a martingale too [2]_. The 49 bets are the beta densities with both parameters from 0.5, 0.7, 0.85, 1,
-    1.2, 1.5 and 2. If the calibration changes at row s, a product that begins at s has the most evidence.
+    is a martingale too [2]_. The 49 bets are beta densities. Each of their two parameters is 0.5, 0.7, 0.85,
+    1, 1.2, 1.5 or 2. If the calibration changes at row s, a product that begins at s has the most evidence.
     Therefore, new products begin at every 256th row. The e-value is
 
     .. math:: E_n = \sum_{j \ge 1} w_j \frac1{49} \sum_{k=1}^{49}
@@ -87,8 +87,8 @@ class PITMonitor(BetaMonitor):
 
     No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. If a
     forecast is calibrated on k rows, the errors of its probabilities are about :math:`0.5 / \sqrt k`. The
-    monitor may detect these errors after more than k new rows. For dependent rows, such as errors of
-    neighboring hours, the false alarm rate is not valid.
+    monitor may detect these errors after more than k new rows. If the rows are dependent, such as neighboring
+    hours, the probability of a false alarm may be larger than `false_alarm`.
 
     The e-value depends on the order of the rows, and monitors cannot be merged. For one test of several
     independent streams, compare the mean of their e-values with ``1 / false_alarm``, because this mean is

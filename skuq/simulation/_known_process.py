@@ -51,7 +51,7 @@ class KnownProcess(ConstructedProcess):
     Raises
     ------
     TypeError
-        If ``truth`` or ``draw_X`` is not callable, or ``truth`` does not return a Distribution.
+        If ``truth`` or ``draw_X`` is not callable, or if ``truth`` does not return a Distribution.
     ValueError
         If ``draw_X`` returns a wrong number of rows or different columns. If ``truth`` returns a wrong number
         of rows or a mean that is not finite.

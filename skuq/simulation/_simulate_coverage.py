@@ -67,8 +67,8 @@ def simulate_coverage(
     Returns
     -------
     result : PointwiseCoverage
-        Coverage, width and bias. Also the true standard deviation of the predicted mean, and the standard
-        deviation that the estimator claims.
+        Coverage and width of the intervals, bias of the predicted mean, and the true and predicted standard
+        deviations of the predicted mean.
 
     Raises
     ------

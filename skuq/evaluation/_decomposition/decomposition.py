@@ -42,8 +42,8 @@ class ScoreDecomposition:
         Probability that a calibrated forecast has at least this miscalibration. NaN without redraws.
     parts : DataFrame
         Parts by level, threshold or class. The columns are `share`, `score`, `miscalibration`,
-        `discrimination` and `uncertainty`. `share` is the weight of the row in the whole score: the sum over
-        `share` times a column is the value of the column for the whole score.
+        `discrimination` and `uncertainty`. `share` is the weight of a part in the whole score: the sum of
+        `share` times a column gives the value for the whole score.
     groups : DataFrame or None
         Parts for each group of rows. The columns are `n`, `score`, `miscalibration`, `discrimination`,
         `uncertainty` and `miscalibration_limit`. None without groups.
@@ -121,7 +121,7 @@ def score_decomposition(
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None
-        Label of each row. The result then has the parts of each group in ``groups``.
+        Label of each row. If given, the attribute ``groups`` of the result contains the parts for each group.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_redraws : int, default=100
@@ -166,7 +166,8 @@ def score_decomposition(
 
     Discrimination depends only on the order of the forecasts. If a forecast has no miscalibration, it may
     still be calibrated only on average. For example, a forecast with a constant standard deviation may have
-    no miscalibration although the noise varies with X. Such a forecast has less discrimination.
+    no miscalibration although the noise varies with X. Such a forecast has less discrimination than the true
+    distribution.
 
     For more than two classes, each class is compared with the rest, and the score is the mean over the
     classes. The Brier score is then the multiclass Brier score divided by the number of classes. For two

@@ -62,7 +62,7 @@ def quantile_reliability_curve(
         outside this band is evidence of miscalibration. "confidence" is the range of the curves for resampled
         rows. This band shows the uncertainty of the estimated curve. None means no band.
     band_coverage : float, default=0.9
-        Probability that the band contains the curve, at each single forecast. Even the curve of a calibrated
+        Probability that the band contains the curve at a single forecast. Even the curve of a calibrated
         forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
         p-value of `score_decomposition` for such a test.
     n_redraws : int, default=200
@@ -163,7 +163,7 @@ def probability_reliability_curve(
         "consistency" is the range of the curves for events that are drawn with the forecast probabilities.
         "confidence" is the range of the curves for resampled rows. None means no band.
     band_coverage : float, default=0.9
-        Probability that the band contains the curve, at each single forecast.
+        Probability that the band contains the curve at a single forecast.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None

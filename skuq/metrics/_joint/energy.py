@@ -90,7 +90,7 @@ def energy_score_loss(
 
     See Also
     --------
-    variogram_score_loss : Sensitive to the dependence of the targets.
+    variogram_score_loss : Score that is sensitive to the dependence of the targets.
     crps_loss : Score of one target.
 
     Notes

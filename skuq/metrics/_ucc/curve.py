@@ -98,7 +98,7 @@ class UncertaintyCharacteristicsCurve:
     Parameters
     ----------
     parameter : ndarray of shape (m,)
-        Factor of the bands, or number added to the bands; strictly increasing.
+        Factor of the bands, or number added to the bands. The values are strictly increasing.
     bandwidth, miss_rate, excess, deficit : ndarray of shape (m,)
         Coordinates at each corner. See `OperatingPoint`.
     vary : {"scale", "bias"}

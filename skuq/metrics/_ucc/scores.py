@@ -161,9 +161,9 @@ def auucc_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Abscissa.
+        Coordinate on the x axis.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Ordinate. With "deficit", the area is in squared units of y.
+        Coordinate on the y axis. With "deficit", the area is in squared units of y.
     x_range, y_range : pair of float, default=None
         Range of x or y for a partial area. Pass at most one of the two. The curve is cut exactly at the
         limits.

@@ -103,7 +103,7 @@ class MetricAccumulator:
     See Also
     --------
     uncertainty_report : Metrics of rows that fit into memory, with bootstrap confidence intervals.
-    calibration_drift : Comparison of the accumulators of several periods with nominal calibration.
+    calibration_drift : Calibration in several periods.
     CoverageMonitor : Sequential test of the coverage.
 
     Notes
@@ -121,8 +121,8 @@ class MetricAccumulator:
     six orders of magnitude. QCE needs most of this memory. The time is O(n). For normal forecasts, all
     metrics and curves together take about 1 s per million rows. Fewer metrics take less time. In addition,
     each update takes a few milliseconds, so blocks should have 10 000 rows or more. If the forecasts are
-    `skuq.distributions.Quantiles`, pass their levels to the accumulator. No other quantiles are then
-    computed, which is fastest: ``MetricAccumulator("pinball", "mace", levels=levels,
+    `skuq.distributions.Quantiles`, pass their levels to the accumulator. This saves time, because no other
+    quantiles have to be computed: ``MetricAccumulator("pinball", "mace", levels=levels,
     curves=["calibration"])``.
 
     Examples
