@@ -1,4 +1,4 @@
-"""Adversarial group calibration, which is the calibration error of the worst random group by group size."""
+"""Adversarial group calibration: the calibration error of the worst random group against the group size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calibration curve, which shows the observed share of targets against the nominal level."""
+"""Calibration curve: the observed share of targets against the nominal level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reliability diagram of class probabilities, which plots observed frequencies against predicted ones."""
+"""Reliability diagram of class probabilities: observed frequencies against predicted probabilities."""
 
 from __future__ import annotations
 

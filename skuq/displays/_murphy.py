@@ -1,4 +1,4 @@
-"""The Murphy diagram, which shows the mean elementary score against the threshold."""
+"""Murphy diagram: the mean elementary score against the threshold."""
 
 from __future__ import annotations
 

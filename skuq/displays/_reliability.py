@@ -1,4 +1,4 @@
-"""Reliability diagram of a regression, which plots observed errors against predicted standard deviations."""
+"""Reliability diagram of a regression: observed errors against predicted standard deviations."""
 
 from __future__ import annotations
 

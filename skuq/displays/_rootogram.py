@@ -1,4 +1,4 @@
-"""Rootogram, which shows the square roots of the observed and predicted frequencies of counts."""
+"""Rootogram: square roots of the observed and predicted frequencies of counts."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class ConditionalCoverageEstimate:
     error : float
         Conditional coverage error. It is the sum of the two parts.
     standard_error : float
-        Standard error of ``error`` for the given classifiers.
+        Standard error of ``error``. It does not include the variation between random choices of the folds.
     over_coverage : float
         Part of the error from rows with an estimated coverage above nominal.
     under_coverage : float

@@ -1,4 +1,4 @@
-"""Adversarial group calibration, which is the calibration error of the worst random group of rows."""
+"""Adversarial group calibration: the calibration error of the worst random group of rows."""
 
 from __future__ import annotations
 

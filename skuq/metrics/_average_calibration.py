@@ -214,7 +214,7 @@ def mean_absolute_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Return the mean absolute calibration error (MACE, ECE), the mean gap of the calibration curve.
+    r"""Return the mean absolute calibration error (MACE, ECE): the mean gap of the calibration curve.
 
     The smaller the better, minimum is zero. The calibration curve is the observed share of targets at each
     nominal level. The error is the mean distance of this curve from the diagonal, on which observed shares

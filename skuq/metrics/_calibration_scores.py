@@ -64,7 +64,7 @@ def calibration_score_loss(
     level_weights: ArrayLike | None = None,
     reduction: str = "sum",
 ) -> float:
-    r"""Return the calibration score (CalS), the sum over levels of the squared calibration gaps.
+    r"""Return the calibration score (CalS): the sum over levels of the squared calibration gaps.
 
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The

@@ -180,7 +180,7 @@ def conditional_coverage_error(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the conditional coverage error (ERT), the mean gap between nominal coverage and coverage at X.
+    r"""Return the conditional coverage error (ERT): the mean gap between nominal coverage and coverage at X.
 
     The smaller the better, the minimum is zero in expectation. A classifier estimates the coverage at X. The
     error is near 0 if the intervals have nominal coverage everywhere in X. It is larger if the coverage is

@@ -215,7 +215,7 @@ def uncertainty_calibration_error(
     strategy: str = "uniform",
     on: str = "variance",
 ) -> float:
-    r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
+    r"""Return the uncertainty calibration error (UCE): the gap between variance and squared error.
 
     The smaller the better, minimum is zero. Rows are binned by their predicted variance. The gap of a bin is
     the difference between the mean squared error and the mean predicted variance. UCE is the mean gap over

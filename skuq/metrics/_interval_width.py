@@ -286,7 +286,7 @@ def coverage_width_loss(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
-    r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
+    r"""Return the coverage width-based criterion (CWC): the width with a penalty for low coverage.
 
     The smaller the better, minimum is zero. In the study of [2]_, the criterion detects miscalibration
     reliably. The metric is not proper: intervals of width 0 have the smallest value. The criterion jumps at

@@ -53,7 +53,7 @@ def prediction_interval_coverage(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the prediction interval coverage probability (PICP), the share of targets in their interval.
+    r"""Return the prediction interval coverage probability (PICP): the share of targets in their interval.
 
     Neither larger nor smaller values are better: compare the share with the nominal coverage. A lower share
     means overconfidence, and a higher share means that intervals are too wide. The metric is not proper and

@@ -2,9 +2,9 @@
 
 A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
 the target, and the central intervals of all coverages c >= |2 PIT - 1| contain the target. Location-scale
-families need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target
-on an atom is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore
-increases linearly with the level.
+families need no cdf, because standardized targets are compared with standard quantiles. If a target equals an
+atom, its PIT is uniform on [F(y-), F(y)]. The covered share of such a target increases linearly with the
+level.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Murphy diagrams, which show the mean elementary score of point forecasts at each threshold.
+"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
 y. A row is active at the thresholds in this interval. The sum over all active rows is a difference: the sum

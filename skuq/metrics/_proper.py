@@ -134,7 +134,7 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     fast=FastPath(rows=nll_rows),
 )
 def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    r"""Return the negative log-likelihood (NLL), the mean negative log density at the targets.
+    r"""Return the negative log-likelihood (NLL): the mean negative log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
     the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with

@@ -104,7 +104,7 @@ def quantile_calibration_error(
     strategy: str = "quantile",
     marginal: bool = False,
 ) -> float:
-    r"""Return the quantile calibration error (QCE), the coverage gap in bins of the uncertainty.
+    r"""Return the quantile calibration error (QCE): the coverage gap in bins of the predicted uncertainty.
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
     bin, the error is the difference between the coverage of central intervals and the nominal coverage.

@@ -171,7 +171,7 @@ def interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the interval (Winkler) score, the width of the interval plus a penalty for targets outside.
+    r"""Return the interval (Winkler) score: the width of the interval plus a penalty for targets outside.
 
     The smaller the better, minimum is zero. The score is proper. It combines the coverage and the width of
     central intervals. `crps_loss` scores the whole distribution.
@@ -273,7 +273,7 @@ def weighted_interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = WIS_COVERAGES,
 ) -> float:
-    r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
+    r"""Return the weighted interval score (WIS): one score of several central intervals and the median.
 
     The smaller the better, minimum is zero. The score is proper. It is often used for epidemic forecasts. The
     score equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels,

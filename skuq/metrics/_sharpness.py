@@ -1,4 +1,4 @@
-"""Sharpness, which is the concentration of the forecasts and does not depend on the targets."""
+"""Sharpness: the concentration of the forecasts. It does not depend on the targets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str 
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
 ) -> float:
-    r"""Return the sharpness, the mean predicted standard deviation.
+    r"""Return the sharpness: the mean predicted standard deviation.
 
     The smaller the better among calibrated models, minimum is zero. Sharpness depends on the forecasts alone,
     so report it with a calibration metric. The metric is not proper: a model that predicts standard

@@ -56,7 +56,7 @@ def crps_skill_score(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
+    r"""Return the CRPS skill score: the relative improvement of the CRPS over a reference forecast.
 
     The larger the better, maximum is one. On one test set, the score and `crps_loss` rank models in the same
     order. The score has no units, so it can be compared between data sets. The metric is not proper. If the
@@ -200,7 +200,7 @@ def mean_standardized_log_loss(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""Return the mean standardized log loss (MSLL), the log score minus the score of a reference.
+    r"""Return the mean standardized log loss (MSLL): the log score minus the score of a reference.
 
     The smaller the better, without a minimum. The metric is strictly proper like `nll_loss`, because the
     score of the reference does not depend on the model. The value is in nats and does not depend on the units

@@ -75,7 +75,7 @@ def threshold_weighted_crps_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the threshold-weighted CRPS, the part of the CRPS between two values of y.
+    r"""Return the threshold-weighted CRPS: the part of the CRPS between two values of y.
 
     The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
     floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
@@ -178,7 +178,7 @@ def quantile_weighted_crps_loss(
     sample_weight: ArrayLike | None = None,
     weighting: str = "tails",
 ) -> float:
-    r"""Return the quantile-weighted CRPS, the integral of weighted pinball losses over all levels.
+    r"""Return the quantile-weighted CRPS: the integral of weighted pinball losses over all levels.
 
     The smaller the better, minimum is zero. The score is proper. It gives more weight to the tails or to the
     center of the forecast of each row. `threshold_weighted_crps_loss` gives weight to the same values of y in
@@ -265,7 +265,7 @@ def threshold_weighted_nll_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the censored log score, the log score with all values outside a region merged.
+    r"""Return the censored log score: the log score if all values outside a region are merged.
 
     The smaller the better, without a minimum. The score is proper. For a target inside the region, the score
     is the negative log density at the target. For a target outside, the score is the negative log of the

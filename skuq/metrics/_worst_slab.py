@@ -1,4 +1,4 @@
-"""Worst-slab coverage, which is the lowest coverage between two parallel planes in X."""
+"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def worst_slab_coverage(
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
+    r"""Return the worst-slab coverage (WSC): the lowest coverage between two parallel planes in X.
 
     Neither larger nor smaller values are better: compare the value with the nominal coverage. A slab contains
     the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to find

@@ -59,7 +59,7 @@ class _PartOfWeights:
         for start in range(0, self.grid.size, self.size):
             sections = self._block(start) if self.kept is None else self.kept
             total += float(sections.parts(self.y, weights)[0, :, self.column] @ sections.share)
-        return max(self.unit * total, 0.0)  # The parts are not negative up to rounding.
+        return max(self.unit * total, 0.0)  # Without rounding errors, the parts are not negative.
 
 
 def miscalibration_of_weights(
@@ -103,7 +103,7 @@ def crps_miscalibration_error(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the miscalibration of the CRPS, the loss that an isotonic recalibration would remove.
+    r"""Return the miscalibration of the CRPS: the loss that an isotonic recalibration would remove.
 
     The smaller the better, minimum is zero. The metric is not proper: a forecast that predicts the marginal
     distribution of the targets for every row has almost no miscalibration. Do not select models by this
@@ -198,7 +198,7 @@ def crps_discrimination_score(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the discrimination of the CRPS, the gain of the recalibrated over a constant forecast.
+    r"""Return the discrimination of the CRPS: the gain of the recalibrated forecast over a constant forecast.
 
     The larger the better, minimum is zero. The metric is not proper: it depends only on the order of the
     predicted quantiles, so a biased or overconfident forecast may have the same discrimination as the true
@@ -235,7 +235,7 @@ def crps_discrimination_score(
 
     .. math:: \mathrm{DSC} = S(F^{mg}) - S(F^{rc}).
 
-    The recalibration is fitted to the same rows. Therefore, a forecast that differs between rows at random
+    The recalibration is fitted to the same rows. Therefore, even a forecast that varies randomly between rows
     has a positive discrimination. The cost is O(n log n) per level.
 
     References
@@ -284,7 +284,7 @@ def crps_uncertainty(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the uncertainty of the CRPS, the score of the best constant forecast.
+    r"""Return the uncertainty of the CRPS: the score of the best constant forecast.
 
     Neither larger nor smaller values are better. The uncertainty depends only on the targets, so it is equal
     for all models. It is not a proper score. The uncertainty completes the decomposition: the CRPS is

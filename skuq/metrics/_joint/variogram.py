@@ -136,7 +136,7 @@ def variogram_rows(
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
         members, observed = transform(points, chain, scale), targets[rows]
-        # coincidence / (1 - coincidence), the share of the variance that "fair" subtracts
+        # "fair" subtracts the share coincidence / (1 - coincidence) of the variance.
         share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if estimator == "fair" else None
         scores = np.empty(len(observed))
         step = max(1, CACHED // (members.shape[1] * members.shape[2]))

@@ -53,7 +53,7 @@ def interval_miss_rate(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the miss rate, the share of targets outside their interval.
+    r"""Return the miss rate: the share of targets outside their interval.
 
     Neither larger nor smaller values are better: compare the miss rate with one minus the nominal coverage.
     The miss rate is one minus `prediction_interval_coverage`. It is an axis of the uncertainty
@@ -126,7 +126,7 @@ def mean_interval_half_width(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the mean half width of the intervals (bandwidth), half of `mean_interval_width`.
+    r"""Return the mean half width of the intervals (bandwidth): half of `mean_interval_width`.
 
     The smaller the better at equal coverage, minimum is zero. The half width is an axis of the uncertainty
     characteristics curve. The half width depends on the forecasts alone. The metric is not proper: intervals
@@ -218,7 +218,7 @@ def interval_excess(
     coverage: float = DEFAULT_COVERAGE,
     side: str = "nearest",
 ) -> float:
-    r"""Return the excess, the mean distance of covered targets from the nearer bound.
+    r"""Return the excess: the mean distance of covered targets from the nearer bound.
 
     The smaller the better at equal coverage, minimum is zero. The mean is computed over all rows. Missed
     targets count as 0. The excess is the part of the width that was not needed to cover the targets. The
@@ -299,7 +299,7 @@ def interval_deficit(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the deficit, the mean distance of missed targets from their interval.
+    r"""Return the deficit: the mean distance of missed targets from their interval.
 
     The smaller the better at equal width, minimum is zero. The mean is computed over all rows. Covered
     targets count as 0. The deficit is a miss rate in which each miss is weighted by its distance. The deficit

@@ -314,7 +314,7 @@ def uncertainty_characteristics_curve(
     side: str = "nearest",
     zero_band: str = "keep",
 ) -> UncertaintyCharacteristicsCurve:
-    r"""Return the uncertainty characteristics curve (UCC), the trade-off between width and miss rate.
+    r"""Return the uncertainty characteristics curve (UCC): the trade-off between width and miss rate.
 
     All bands are multiplied by a factor k that increases from 0 until the bands cover every target. The curve
     contains the mean bandwidth, miss rate, excess and deficit at each k. A lower curve is better. If two

@@ -280,7 +280,7 @@ def auucc_gain_score(
     vary: str = "scale",
     zero_band: str = "keep",
 ) -> float:
-    r"""Return the AUUCC gain, the relative improvement of the predicted bands over constant bands.
+    r"""Return the AUUCC gain: the relative improvement of the predicted bands over constant bands.
 
     The larger the better, maximum is one. The bands are one standard deviation on each side of the mean. The
     gain compares two areas under the `uncertainty_characteristics_curve`: the area for these bands, and the
