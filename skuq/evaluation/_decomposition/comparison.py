@@ -93,7 +93,7 @@ def compare_score_decompositions(
     >>> rng = np.random.default_rng(0)
     >>> x, z = rng.normal(size=(2, 500))
     >>> y = x + z + rng.normal(size=500)
-    >>> biased, blind = (x + z + 0.8, np.ones(500)), (x, np.full(500, 2**0.5))  # blind does not know z
+    >>> biased, blind = (x + z + 0.8, np.ones(500)), (x, np.full(500, 2**0.5))  # blind ignores z
     >>> table = compare_score_decompositions(y, biased, blind, levels=9, random_state=0)
     >>> print(table[["a", "b", "low", "high"]].round(2).to_string())
                        a     b   low  high

@@ -20,7 +20,9 @@ from skuq._weights import weighted
 
 
 def bin_width(accuracy: float) -> float:
-    """Return the bin width of log(x) for which the center of a bin has at most this relative error."""
+    """Return the bin width of log(x). The relative error of the center of a bin is then at most
+    ``accuracy``.
+    """
     return float(np.log1p(2 * accuracy / (1 - accuracy)))
 
 
