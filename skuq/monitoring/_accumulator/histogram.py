@@ -20,9 +20,7 @@ from skuq._weights import weighted
 
 
 def bin_width(accuracy: float) -> float:
-    """Return the bin width of log(x). The relative error of the center of a bin is then at most
-    ``accuracy``.
-    """
+    """Return the bin width of log(x) at which the centers of bins have this relative accuracy."""
     return float(np.log1p(2 * accuracy / (1 - accuracy)))
 
 
