@@ -47,7 +47,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
         - `coverage`, `low`, `high`: share of targets inside their central interval, and the confidence
           interval of this share. With a probability of at least ``1 - false_alarm / 2``, the confidence
           intervals of all periods contain the coverage of the model.
-        - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
+        - `crps`, `crps_standard_error`: mean CRPS and its standard error, in the units of y.
         - `width`: mean width of the central intervals, in the units of y.
         - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance. A value above 1
           means that the predicted standard deviations are too small.
