@@ -61,7 +61,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         "bias" adds one number, in the units of y, to these distances. The number may be negative. Distances
         that would become negative become 0.
     coverage : float, default=None
-        Nominal coverage of the calibrated interval. ``interval(coverage)`` of the recalibrated distribution
+        Nominal coverage of the central interval. ``interval(coverage)`` of the recalibrated distribution
         returns the chosen intervals. None means ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
