@@ -202,7 +202,7 @@ def _check_inside(estimator: Any) -> None:
         if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
             raise ValueError(
                 f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "
-                f"refit={inner.refit!r}. Set `refit=True`, or the name of a metric."
+                f"refit={inner.refit!r}. Set `refit` to True or to the name of a metric."
             )
         if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
             name = type(inner).__name__

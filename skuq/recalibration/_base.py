@@ -85,7 +85,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
     ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A factor that depends on the prediction.
-    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPBetaRecalibrator : A map of the probability levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
     SupportMap : Restriction to the possible values of the target.
 

@@ -38,7 +38,7 @@ for linear maps and worse for nonlinear maps.
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels so that observed levels equal nominal levels.
+    r"""Map the probability levels so that observed frequencies equal nominal levels.
 
     After the map, for example, 90 % of the calibration targets are below the 90 % quantiles. The class
     corrects bias, width and shape of the distributions. The map is the same for all rows: if distributions
@@ -49,15 +49,15 @@ class IsotonicRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     n_knots : "auto", int or None, default="auto"
-        Number of knots of the map. An integer is the number of evenly spaced ranks. "auto" uses evenly spaced
-        ranks, twice the cube root of n, and the ranks 1, 2, 4, ... from each end for the tails. With None,
-        each row is a knot, as in the published method: intervals are as good as with "auto", but the density
-        is rough, and the time to compute moments is proportional to n.
+        Number of knots of the map. An integer is the number of evenly spaced ranks. "auto" uses
+        :math:`2 n^{1/3}` evenly spaced ranks, and the ranks 1, 2, 4, ... from each end for the tails. With
+        None, each row is a knot, as in the published method. Its intervals are as good as with "auto", but
+        its density is rough, and the time to compute moments is proportional to n.
     smooth : bool, default=False
         With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
-        half the estimation error, which is noticeable up to a few thousand rows. Use False if observations
-        end abruptly inside the predicted distribution, such as waiting times at 0, because a kernel blurs
-        this edge.
+        half the estimation error. The difference is noticeable up to a few thousand rows. Use False if the
+        distribution of the targets has an abrupt edge, such as waiting times at 0, because a kernel blurs
+        the edge.
 
     Attributes
     ----------
@@ -65,16 +65,16 @@ class IsotonicRecalibrator(BaseRecalibrator):
         The map :math:`R` from predicted levels to observed levels.
     outside_share_ : float
         Share of the rows whose target is outside the support of the distribution, for example below the
-        smallest member of an ensemble. A map of levels has no effect on these rows. If the share is well
-        above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
+        smallest member of an ensemble. No map of the probability levels corrects these rows. If the share is
+        well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     EmpiricalRecalibrator : One shape for all rows, which also corrects targets outside the support.
     ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
-    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPBetaRecalibrator : A map of the probability levels that depends on the prediction.
     StdScalingRecalibrator : One factor for all standard deviations.
 
     Notes
@@ -90,13 +90,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
     the scores are :math:`(y_i - \mu_i) / \sigma_i`; they are finite even if a target is many standard
     deviations away, so any degree of overconfidence is corrected. The same holds for `NormalMixture`,
     `Quantiles` and distributions that are built on them. In families whose extreme levels underflow, rows
-    beyond 38 normal scores count as outside the support. Beyond the outermost knots, the map continues with
-    one slope, the ratio of the standard deviations of observed and predicted scores. For families with power
-    tails, this slope is at least 1, so that moments exist if they exist for the model.
+    beyond 38 normal scores count as outside the support. Beyond the outermost knots, the map of the scores is
+    linear. Its slope is the ratio of the standard deviations of observed and predicted scores. For families
+    with power tails, this slope is at least 1, so that moments exist if they exist for the model.
 
-    If a target is on an atom, the row is distributed evenly over the levels from :math:`F(y-)` to
-    :math:`F(y)`, which is the expectation of the randomized PIT [3]_. A target is on an atom if both agree in
-    single precision.
+    If a target equals the position of an atom in single precision, the row is distributed evenly over the
+    levels from :math:`F(y-)` to :math:`F(y)`. This is the expectation of the randomized PIT [3]_.
 
     With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
     kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.
@@ -105,9 +104,10 @@ class IsotonicRecalibrator(BaseRecalibrator):
     is halved while the estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The
     estimate is used where its values are between 1 / (n + 1) and n / (n + 1).
 
-    If there are few rows, the map is noisy. For a calibrated model, it increases the negative log-likelihood
-    on new rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. With fewer than 12
-    rows, a `SmallSampleWarning` is issued.
+    If there are few rows, the map is noisy. For a calibrated model, the map increases the negative
+    log-likelihood on new rows by 0.19 with 20 rows and by 0.08 with 100 rows. With ``smooth=True``, the
+    increase is 0.08 with 20 rows and 0.025 with 100 rows. With fewer than 12 rows, a `SmallSampleWarning` is
+    issued.
 
     Cost: O(n log n) time and O(n) memory. The fitted map stores only the knots.
 

@@ -293,7 +293,7 @@ class ConformalRegressor(BaseConformalRegressor):
         options = GroupsAndShift.from_params(self)
         adaptation = Adaptation.from_params(self)
         if score.maps_levels:
-            remedy = "The map of levels is the same for all rows. Use method 'normalized'."
+            remedy = "The map of the probability levels is the same for all rows. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)

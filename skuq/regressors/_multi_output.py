@@ -332,8 +332,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         -------
         bounds : ndarray of shape (n, d, 2), or (n, d, 2, k) for k coverages
             Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets. If a regressor has intervals with a guarantee, such as `ConformalRegressor`, its bounds
-            are returned unless ``simultaneous``.
+            targets. If ``simultaneous`` is False and a regressor such as `ConformalRegressor` has intervals
+            with a guarantee, these intervals are returned.
         """
         check_new(self, X)
         if simultaneous:

@@ -40,7 +40,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         FrozenEstimator is not refitted: `fit` only fits the recalibrator. In this case, pass `fit` rows that
         the frozen model was not trained on.
     recalibrator : recalibrator or None, default=None
-        Cloned. None is `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for quantile models.
+        Cloned. None means `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for quantile models.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for the calibration. Each test row of a fold gives one pair of a distribution and a target. Any
         splitter is valid, including time-ordered and repeated splitters. An int k is
