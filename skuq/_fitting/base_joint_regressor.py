@@ -111,7 +111,15 @@ class BaseJointRegressor(
         weight = check_sample_weight(sample_weight, n)
         metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
         params, groups = self._split_metadata(metadata, caller)
-        return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
+        return TrainingData(
+            X,
+            targets.values,
+            weight,
+            params=params,
+            groups=groups,
+            metadata=metadata,
+            target_names=targets.names,
+        )
 
     def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
         names = self._children()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
@@ -55,6 +56,8 @@ class TrainingData:
         Target in its original shape and type, for a wrapped skorch net.
     classes : ndarray of shape (K,) or None
         Classes of a neural classifier.
+    target_names : tuple of d str, or None
+        Names of several targets. The target then has the shape (n, d).
     """
 
     X: Any
@@ -66,6 +69,7 @@ class TrainingData:
     metadata: dict[str, Any] = field(default_factory=dict)
     y_original: Any = None
     classes: Any = None
+    target_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -93,6 +97,8 @@ class TrainingData:
     @property
     def target(self) -> Any:
         """Return the target for ``fit`` of the wrapped estimator."""
+        if self.target_names is not None:
+            return pd.DataFrame(self.y, columns=list(self.target_names))
         return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
