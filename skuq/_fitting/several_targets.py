@@ -50,15 +50,6 @@ def check_targets(y: Any, owner: Any) -> Targets:
     return targets
 
 
-def has_several_columns(y: Any) -> bool:
-    """Return whether the target has two or more columns. The target is not yet checked."""
-    try:
-        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
-    except ValueError:  # lists of different lengths
-        return False
-    return len(shape) == 2 and shape[1] > 1
-
-
 def check_complete(values: FloatArray, labels: list[str]) -> None:
     """Raise an error for a missing value."""
     missing = np.isnan(values)

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils import Tags
 
-from skuq._fitting.several_targets import check_complete, check_targets, has_several_columns
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.several_targets import check_complete, check_targets
+from skuq._fitting.training_data import TrainingData, has_several_columns
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
