@@ -14,8 +14,7 @@ from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
     check_estimator,
-    check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     transform,
     unbiased_factor,
 )
@@ -116,8 +115,7 @@ def energy_score_loss(
     (1.25, 0.0)
     """
     check_energy(estimator=estimator, scale=scale, chain=chain)
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     return weighted_mean(energy_rows(y, dist, divisor, estimator, chain), weight)
 
 

@@ -43,6 +43,17 @@ def check_joint_forecast(
     return y, dist, weight
 
 
+def check_scaled_forecast(
+    y_true: ArrayLike,
+    y_pred: Any,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | Literal["std"] | None,
+) -> tuple[FloatArray, JointDistribution, FloatArray | None, FloatArray]:
+    """Return the results of `check_joint_forecast`, and the divisor of each target."""
+    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
+    return y, dist, weight, check_scale(scale, y, weight)
+
+
 def check_estimator(estimator: str) -> None:
     check_option(estimator, "estimator", ESTIMATORS)
 

@@ -13,7 +13,7 @@ from skuq.distributions import ConcatenatedJoint, EmpiricalJoint, JointDistribut
 from skuq.metrics._joint.inputs import (
     check_estimator,
     check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     unbiased_factor,
 )
 from skuq.metrics._spec import metric
@@ -78,8 +78,7 @@ def mean_crps_loss(
     >>> round(mean_crps_loss([[0.0, 0.0]], dist), 4)
     0.2337
     """
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     columns = zip(dist.marginals(), y.T, divisor, strict=True)
     scores = np.mean([marginal.crps(target) / unit for marginal, target, unit in columns], axis=0)
     return weighted_mean(scores, weight)

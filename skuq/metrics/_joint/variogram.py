@@ -14,8 +14,7 @@ from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
     check_estimator,
-    check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     transform,
     unbiased_factor,
 )
@@ -116,8 +115,7 @@ def variogram_score_loss(
     4.5
     """
     check_variogram(p=p, estimator=estimator, pair_weight=pair_weight, scale=scale, chain=chain)
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     pairs = _read_pair_weight(pair_weight, y.shape[1])
     return weighted_mean(variogram_rows(y, dist, p, pairs, divisor, estimator, chain), weight)
 
