@@ -156,15 +156,15 @@ class PendingForecasts:
         if len(times) != len(values):
             raise ValueError(f"`time` must have {len(values)} values, one per target, got {len(times)}.")
         names = _series(series, len(values))
+        width = max(self._n_horizons or 0, 1)
         found: dict[tuple[int, int], FloatArray] = {}
         for value, key in zip(values.tolist(), zip(names, times, strict=True), strict=True):
             for number, row, column in self._release(key, forget=np.isnan(value)):
-                targets = found.setdefault((number, row), np.full(max(self._n_horizons or 0, 1), np.nan))
-                targets[column] = value
+                found.setdefault((number, row), np.full(width, np.nan))[column] = value
         rows = self._take(list(found))
         self._forget_finished()
-        observed = np.array(list(found.values())).reshape(len(found), -1)
-        return rows, observed if self._n_horizons else observed[:, :1].ravel()
+        observed = np.array(list(found.values())).reshape(len(found), width)
+        return rows, observed if self._n_horizons else observed.ravel()
 
     def discard(self, before: Any) -> Self:
         """Discard all forecasts of targets before a time, which will not be observed.

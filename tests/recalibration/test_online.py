@@ -39,7 +39,7 @@ def observe(recalibrator, dist, y, levels):
 
 def tracked_loop(first_maps, scores, levels):
     """Return the tracked quantiles of every step by loops over experts and levels."""
-    steps, n_levels = [0.01, 0.03, 0.1, 0.3], len(levels)
+    steps, n_levels = [0.01, 0.03, 0.1, 0.4], len(levels)
     experts = [[float(ndtri(p)) for p in levels] for _ in steps]
     weights, squares, tracked = [1 / 4] * 4, [], []
     edges = [0.0, *((levels[1:] + levels[:-1]) / 2), 1.0]
