@@ -150,18 +150,34 @@ class IsotonicRecalibrator(BaseRecalibrator):
         n = effective_rows(weight, len(y))
         lower, upper = pit_scores(dist, y)
         self.outside_share_ = outside_share(lower, upper, weight, n, type(self).__name__)
-        scores, positions, masses = _plotting_positions(lower, upper, weight, n)
-        slope = _outer_slope(scores, positions, masses, light_tails=dist._light_tails)
-        if self.smooth and np.count_nonzero(masses) > 1:
-            scores, positions = _kernel_estimate(scores, positions, masses, n)
-        elif n_knots is not None:
-            n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
-            n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
-            scores, positions = _thin(scores, positions, masses, n, n_levels)
-        self.level_map_ = _level_map(scores, ndtri(positions), slope)
+        self.level_map_ = isotonic_level_map(
+            lower, upper, weight, light_tails=dist._light_tails, n_knots=n_knots, smooth=self.smooth
+        )
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
+
+
+def isotonic_level_map(
+    lower: FloatArray,
+    upper: FloatArray,
+    weight: FloatArray | None,
+    *,
+    light_tails: bool,
+    n_knots: Literal["auto"] | int | None = "auto",
+    smooth: bool = False,
+) -> LevelMap:
+    """Return the map from the normal scores of the PIT values to their plotting positions."""
+    n = effective_rows(weight, len(lower))
+    scores, positions, masses = _plotting_positions(lower, upper, weight, n)
+    slope = _outer_slope(scores, positions, masses, light_tails=light_tails)
+    if smooth and np.count_nonzero(masses) > 1:
+        scores, positions = _kernel_estimate(scores, positions, masses, n)
+    elif n_knots is not None:
+        n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
+        n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
+        scores, positions = _thin(scores, positions, masses, n, n_levels)
+    return increasing_level_map(scores, ndtri(positions), slope)
 
 
 def _plotting_positions(
@@ -283,7 +299,8 @@ def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, flo
     return center, unit * float(np.sqrt(np.average(np.square((held - center) / unit), weights=masses)))
 
 
-def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
+def increasing_level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
+    """Return the map through the knots. Knots that differ only by rounding are merged."""
     keep = np.ones(len(scores), dtype=bool)
     for knots in (scores, values):
         size = np.maximum(np.abs(knots[1:]), np.ptp(knots) if len(knots) else 0.0)
