@@ -215,6 +215,12 @@ class MetricSpec:
         return {name: item.default for name, item in parameters.items() if name not in _NOT_OPTIONS}
 
     @property
+    def definition(self) -> str:
+        """Return the first sentence of the function's docstring as a noun phrase."""
+        summary = (self.compute.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
+        return summary[:1].upper() + summary[1:]
+
+    @property
     def required_options(self) -> tuple[str, ...]:
         """Return the options without a default. Metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)

@@ -216,7 +216,7 @@ def uncertainty_report(
     seeds = {
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
-    tables, summary = {}, {}
+    tables, headlines = {}, {}
     for name, prediction in models.items():
         rows, forecast = _by_uncertainty(unsorted, prediction, chosen)
         if isinstance(forecast, Distribution):
@@ -236,9 +236,9 @@ def uncertainty_report(
                     _simulate_parts(entries, parts, n_simulations, rng)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
             summarize = headline_of_classes if of_classes else headline
-            summary[name] = summarize(rows, forecast, nominal)
+            headlines[name] = summarize(rows, forecast, nominal)
     warn_of_small_report(unsorted.total)
-    return assemble(tables, summary, unsorted.total, level, single=not isinstance(y_pred, Mapping))
+    return assemble(tables, headlines, unsorted.total, level, single=not isinstance(y_pred, Mapping))
 
 
 def _models(y_pred: Any) -> dict[str, Any]:
