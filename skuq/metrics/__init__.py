@@ -13,6 +13,7 @@ from skuq.metrics._average_calibration import (
 )
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
+from skuq.metrics._censored_scores import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss
 from skuq.metrics._conditional_coverage import conditional_coverage_error
 from skuq.metrics._decomposition.crps_parts import (
     crps_discrimination_score,
@@ -102,8 +103,11 @@ __all__ = [
     "interval_excess",
     "interval_miss_rate",
     "interval_score_loss",
+    "ipcw_brier_loss",
+    "ipcw_crps_loss",
     "joint_rank_histogram",
     "linear_crps_loss",
+    "localized_crps_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
     "mean_crps_loss",

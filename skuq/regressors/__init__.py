@@ -2,6 +2,8 @@
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
+from skuq.regressors._censored_boosting import CensoredBoostingRegressor
+from skuq.regressors._censoring_weighted import CensoringWeightedRegressor
 from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._conformal_region import ConformalRegionRegressor
 from skuq.regressors._cross_conformal import CrossConformalRegressor
@@ -21,6 +23,8 @@ from skuq.regressors._uncertainty import UncertaintyRegressor
 __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
+    "CensoredBoostingRegressor",
+    "CensoringWeightedRegressor",
     "ConformalRegionRegressor",
     "ConformalRegressor",
     "CrossConformalRegressor",
