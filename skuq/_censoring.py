@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_float_array, check_no_nan, check_rows, check_unmasked
+
+CENSORING = ("event", "lower", "upper")
+"""Arguments of ``fit`` that describe the censoring of each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,7 @@ class Bounds:
 
     @property
     def observed(self) -> BoolArray:
-        return self.lower == self.upper
+        return np.equal(self.lower, self.upper)
 
     def take(self, rows: IntArray) -> Bounds:
         return Bounds(self.lower[rows], self.upper[rows])
@@ -89,6 +92,19 @@ def _read_bound(values: ArrayLike | None, name: str, y: FloatArray) -> FloatArra
     return check_no_nan(check_rows(as_float_array(values, name), name, y.size), name)
 
 
+def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | None) -> FloatArray:
+    """Return the censoring times: y of a censored row, and at least y of an observed row."""
+    name = "censoring_time"
+    ends = check_no_nan(check_rows(as_float_array(censoring_time, name), name, y.size), name)
+    observed = np.ones(y.size, dtype=bool) if event is None else event
+    wrong = np.where(observed, ends < y, ends != y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        kind = "at least y for an observed row" if observed[row] else "y for a censored row"
+        raise ValueError(f"`{name}` must be {kind}, got {ends[row]:g} and y = {y[row]:g} at row {row}.")
+    return ends
+
+
 def check_times(values: FloatArray, name: str) -> FloatArray:
     if values.size and values.min() < 0:
         row = int(np.argmin(values))
@@ -124,6 +140,18 @@ class StepSurvival:
     def before(self, t: FloatArray) -> FloatArray:
         """Return P(T >= t)."""
         return self._at(np.searchsorted(self.times, t, side="left"))
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return the pointwise confidence interval after each time, symmetric for log(-log S)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_survival = np.log(self.survival)
+            reach = ndtri((1 + confidence) / 2) * np.sqrt(self.log_variance) / np.abs(log_survival)
+            low, high = (np.exp(log_survival * np.exp(sign * reach)) for sign in (1, -1))
+        certain, unknown = self.survival == 1, self.survival == 0
+        return (
+            np.where(certain, 1.0, np.where(unknown, 0.0, low)),
+            np.where(certain | unknown, 1.0, high),
+        )
 
     def _at(self, passed: Any) -> FloatArray:
         return np.asarray(np.concatenate([[1.0], self.survival])[passed])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from skuq._censoring import StepSurvival, product_limit, read_event, require_events
 from skuq._typing import ArrayLike, FloatArray
@@ -130,15 +129,4 @@ def kaplan_meier_curve(
     if not check_option(reverse, "reverse", (True, False)):
         require_events(mask, weight)
     steps = product_limit(target, mask, weight, of_censoring=reverse)
-    return KaplanMeierCurve(steps.times, steps.survival, *_interval(steps, level))
-
-
-def _interval(steps: StepSurvival, confidence: float) -> tuple[FloatArray, FloatArray]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_survival = np.log(steps.survival)
-        reach = ndtri((1 + confidence) / 2) * np.sqrt(steps.log_variance) / np.abs(log_survival)
-        low, high = (np.exp(log_survival * np.exp(sign * reach)) for sign in (1, -1))
-    certain = steps.survival == 1
-    unknown = steps.survival == 0
-    low = np.where(certain, 1.0, np.where(unknown, 0.0, low))
-    return low, np.where(certain | unknown, 1.0, high)
+    return KaplanMeierCurve(steps.times, steps.survival, *steps.interval(level))

@@ -21,6 +21,7 @@ from skuq.displays._rootogram import RootogramDisplay
 from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
+from skuq.displays._survival_curve import SurvivalCurveDisplay
 from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",
+    "SurvivalCurveDisplay",
     "UncertaintyCharacteristicsDisplay",
 ]

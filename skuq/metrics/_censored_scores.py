@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import StepSurvival, product_limit
-from skuq._typing import ArrayLike, BoolArray, FloatArray
-from skuq._validation import as_float_array, check_no_nan, check_number, check_rows
+from skuq._censoring import StepSurvival, product_limit, read_censoring_time
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_number
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_right_censored
@@ -121,8 +121,8 @@ def localized_crps_loss(
     r"""Return the CRPS of right-censored targets, each up to its own censoring time.
 
     The smaller the better, minimum is zero. The score is proper if the censoring does not depend on the
-    target given the features. Without `censoring_time`, it must not depend on the features either. The weights of
-    `ipcw_crps_loss` may be large; this score has none, and weighs early times more.
+    target given the features. Without `censoring_time`, the censoring must not depend on the features either.
+    The weights of `ipcw_crps_loss` may be large; this score has none, and gives more weight to early times.
 
     Parameters
     ----------
@@ -173,9 +173,11 @@ def localized_crps_loss(
     0.3191
     """
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
-    observed = np.ones(y.size, dtype=bool) if mask is None else mask
     if censoring_time is not None:
-        ends = _read_censoring_time(censoring_time, y_true, sample_weight, y, observed)
+        ends = np.asarray(censoring_time)
+        if ends.shape == np.shape(y_true) and ends.size > y.size:  # rows with weight 0 are left out
+            ends = ends[np.asarray(sample_weight) > 0]
+        ends = read_censoring_time(ends, y, mask)
         return weighted_mean(_crps_up_to(y, dist, ends), weight)
     if mask is None:
         return weighted_mean(crps_rows(y, dist), weight)
@@ -185,25 +187,6 @@ def localized_crps_loss(
         censoring = product_limit(y, mask, weight, of_censoring=True)
         loss[mask] = _mean_over_censoring(y[mask], dist[mask], censoring)
     return weighted_mean(loss, weight)
-
-
-def _read_censoring_time(
-    censoring_time: ArrayLike, y_true: ArrayLike, sample_weight: Any, y: FloatArray, observed: BoolArray
-) -> FloatArray:
-    n = np.shape(y_true)[0]
-    ends = check_no_nan(
-        check_rows(as_float_array(censoring_time, "censoring_time"), "censoring_time", n), "censoring_time"
-    )
-    if n > y.size:  # rows with weight 0 are left out
-        ends = ends[np.asarray(sample_weight) > 0]
-    wrong = np.where(observed, ends < y, ends != y)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        kind = "at least y for an observed row" if observed[row] else "y for a censored row"
-        raise ValueError(
-            f"`censoring_time` must be {kind}, got {ends[row]:g} and y = {y[row]:g} at row {row}."
-        )
-    return ends
 
 
 def _crps_up_to(y: FloatArray, dist: Distribution, ends: FloatArray) -> FloatArray:
@@ -235,8 +218,8 @@ def ipcw_brier_loss(
 ) -> float:
     r"""Return the Brier score of the probability that the target is at most `time`, under censoring.
 
-    The smaller the better, minimum is zero. The score is proper if the censoring depends neither on the target
-    nor on the features.
+    The smaller the better, minimum is zero. The score is proper if the censoring depends neither on the
+    target nor on the features.
 
     Parameters
     ----------

@@ -130,12 +130,12 @@ def censored_nll_rows(y: FloatArray, dist: Distribution, bounds: Bounds) -> Floa
         loss[observed] = nll_rows(y[observed], dist[observed])
     unknown = np.flatnonzero(~observed)
     rows, ends = dist[unknown], bounds.take(unknown)
-    low, high = (_score_of_bound(rows, bound) for bound in (ends.lower, ends.upper))
+    low, high = (score_of_bound(rows, bound) for bound in (ends.lower, ends.upper))
     loss[unknown] = -log_mass(low, high)
     return loss
 
 
-def _score_of_bound(dist: Distribution, bound: FloatArray) -> FloatArray:
+def score_of_bound(dist: Distribution, bound: FloatArray) -> FloatArray:
     finite = np.isfinite(bound)
     return np.where(finite, dist._normal_score(np.where(finite, bound, 0.0)), bound)
 

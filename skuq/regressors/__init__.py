@@ -6,6 +6,7 @@ from skuq.regressors._censored_boosting import CensoredBoostingRegressor
 from skuq.regressors._censoring_weighted import CensoringWeightedRegressor
 from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._conformal_region import ConformalRegionRegressor
+from skuq.regressors._conformal_survival import ConformalSurvivalRegressor
 from skuq.regressors._cross_conformal import CrossConformalRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
@@ -27,6 +28,7 @@ __all__ = [
     "CensoringWeightedRegressor",
     "ConformalRegionRegressor",
     "ConformalRegressor",
+    "ConformalSurvivalRegressor",
     "CrossConformalRegressor",
     "ForestDistributionRegressor",
     "FunctionalRegressor",

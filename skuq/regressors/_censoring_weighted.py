@@ -28,8 +28,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     r"""Any regressor for right-censored targets, by inverse probability of censoring weights (IPCW).
 
     The wrapped regressor is fitted to the rows with an observed target. Their weights represent the censored
-    rows. The method makes no assumption about the distribution of the target, but it does not use the times of
-    censored rows otherwise. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
+    rows. The method makes no assumption about the distribution of the target. The times of censored rows are
+    used only for the weights. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
 
     Parameters
     ----------
@@ -137,7 +137,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         self : object
             The fitted regressor.
         """
-        return super().fit(X, y, sample_weight, event=event, **fit_params)
+        fitted: Self = super().fit(X, y, sample_weight, event=event, **fit_params)
+        return fitted
 
     def fit_transform(
         self,
@@ -168,7 +169,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         dist : Distribution of n rows
             Distribution in row order, also of the censored rows.
         """
-        return super().fit_transform(X, y, sample_weight, event=event, **fit_params)
+        dist: Distribution = super().fit_transform(X, y, sample_weight, event=event, **fit_params)
+        return dist
 
     def _routes_weight(self) -> bool:
         return False  # the weights are multiplied by the inverse probabilities first
