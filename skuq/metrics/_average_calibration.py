@@ -15,6 +15,7 @@ from skuq.metrics._inputs import check_right_censored
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import (
     KINDS,
+    censored_proportions,
     level_rows,
     observed_proportions,
     observed_uniform,
@@ -77,8 +78,8 @@ def regression_calibration_curve(
         "interval": share of targets inside the central interval of coverage p.
     event : array-like of bool, shape (n,), default=None
         True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed. With censored rows, the observed share is the Kaplan-Meier estimate of the PIT values. It
-        does not rise above the largest observed PIT.
+        observed. With censored rows, the observed share is the Kaplan-Meier estimate of the PIT values. Its
+        mass above the largest observed PIT is spread evenly.
 
     Returns
     -------
@@ -137,10 +138,9 @@ def _censored_proportions(
     event: BoolArray,
 ) -> FloatArray:
     require_events(event)
-    masses = event_weights(dist._normal_score(y), event, weight)[event]
-    total = y.size if weight is None else weight.sum()
-    share = observed_proportions(y[event], dist[event], levels, kind, masses)
-    return np.asarray(share * (masses.sum() / total))
+    pit = dist.cdf(y)
+    total = float(y.size if weight is None else weight.sum())
+    return censored_proportions(pit[event], event_weights(pit, event, weight)[event], total, levels, kind)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtr
 
 from skuq._censoring import Bounds, point_masses, product_limit, require_events
 from skuq._typing import ArrayLike, FloatArray
@@ -20,6 +20,7 @@ from skuq._validation import (
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_censored, check_right_censored
+from skuq.metrics._levels import censored_proportions
 from skuq.metrics._proper import score_of_bound
 
 _PAIRS = 1 << 22
@@ -87,8 +88,8 @@ def interval_coverage_bounds(
     bounds : CoverageBounds
         The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate is the share of the Kaplan-Meier
         estimate of the PIT values between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It assumes that
-        the censoring does not depend on the PIT. It is too low if the largest observed PIT is below the upper
-        level.
+        the censoring does not depend on the PIT. The mass of this estimate above the largest observed PIT is
+        spread evenly.
 
     See Also
     --------
@@ -123,9 +124,8 @@ def _estimated_coverage(
 ) -> float:
     scores = Bounds(*(score_of_bound(dist, bound) for bound in (known.lower, known.upper)))
     points, masses = point_masses(scores, weight)
-    reach = ndtri((1 + coverage) / 2)
-    total = len(dist) if weight is None else float(weight.sum())
-    return float(masses[np.abs(points) <= reach].sum() / total)
+    total = float(len(dist) if weight is None else weight.sum())
+    return float(censored_proportions(ndtr(points), masses, total, np.array([coverage]), "interval")[0])
 
 
 def concordance_score(

@@ -232,7 +232,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
     def _fit_scores(
         self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, *, light_tails: bool
     ) -> None:
-        """Fit the map to the normal scores of the PIT values, without those of censored rows; n counts all."""
+        """Fit the map to the normal scores of the PIT values, without censored rows; n counts all rows."""
         n_knots = self._check_n_knots()
         scores, positions, masses = _plotting_positions(lower, upper, weight, n)
         slope = _outer_slope(scores, positions, masses, light_tails=light_tails)

@@ -28,8 +28,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     r"""Any regressor for right-censored targets, by inverse probability of censoring weights (IPCW).
 
     The wrapped regressor is fitted to the rows with an observed target. Their weights represent the censored
-    rows. The method makes no assumption about the distribution of the target. The times of censored rows are
-    used only for the weights. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
+    rows. The method makes no assumption about the distribution of the target. The times of censored rows
+    affect only the weights. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from skuq._validation import (
 )
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
-from skuq.exceptions import NotProbabilisticError
+from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._conformal import ConformalRegressor
 
@@ -236,9 +237,13 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         if np.isinf(ends).all():
             return float(y.max())
         candidates = np.unique(np.quantile(ends[np.isfinite(ends)], _THRESHOLD_LEVELS))
-        bounds = [
-            np.mean(self._bound(self._calibrate(X, y, ends, c), X, c, coverage)) for c in candidates.tolist()
-        ]
+        with warnings.catch_warnings():
+            # A candidate with too few rows has bounds of 0 and is not chosen.
+            warnings.simplefilter("ignore", SmallSampleWarning)
+            bounds = [
+                np.mean(self._bound(self._calibrate(X, y, ends, c), X, c, coverage))
+                for c in candidates.tolist()
+            ]
         return float(candidates[int(np.argmax(bounds))])
 
     def _calibrate(self, X: Any, y: FloatArray, ends: FloatArray, threshold: float) -> ConformalRegressor:
