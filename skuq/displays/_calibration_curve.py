@@ -16,7 +16,7 @@ from skuq._validation import (
     check_repetitions,
     check_single_coverage,
 )
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, event_of_folds, one_or_list
 from skuq.displays._drawing import (
     GRAY,
     REFERENCE,
@@ -193,6 +193,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         levels: int | ArrayLike = 99,
         kind: Kind = "quantile",
         band: Band | None = "simultaneous",
+        event: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -213,6 +214,9 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             Whether the levels belong to quantiles or to central intervals.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Kind of sampling band. See `plot`. Use None if the weights are not counts of rows.
+        event : array-like of bool, shape (n,), default=None
+            True for an observed target, False for a target that is larger than y. None means that all targets
+            are observed. With censored rows, the band is the band of the number of observed rows.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -229,7 +233,9 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         """
         check_matplotlib("CalibrationCurveDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(folds, levels=levels, kind=kind, band=band, name=name, ax=ax, **kwargs)
+        return cls._from_folds(
+            folds, levels=levels, kind=kind, band=band, event=event, name=name, ax=ax, **kwargs
+        )
 
     @classmethod
     def from_accumulator(
@@ -277,17 +283,25 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         levels: int | ArrayLike = 99,
         kind: Kind = "quantile",
         band: Band | None = "simultaneous",
+        event: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         proportions, n_rows = [], []
         for fold in folds:
+            mask = event_of_folds(event, [fold])
             curve = regression_calibration_curve(
-                fold.y_true, fold.y_pred, levels=levels, kind=kind, sample_weight=fold.sample_weight
+                fold.y_true,
+                fold.y_pred,
+                levels=levels,
+                kind=kind,
+                event=mask,
+                sample_weight=fold.sample_weight,
             )
             proportions.append(curve.observed)
-            n_rows.append(float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows())
+            n = float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows()
+            n_rows.append(n if mask is None else n * float(np.mean(mask)))
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

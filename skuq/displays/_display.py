@@ -357,3 +357,10 @@ def tables_of_folds(
         keywords = {**labels, **given, "sample_weight": fold.sample_weight}
         tables.append(table(fold.y_true, fold.y_pred, **keywords))
     return one_or_list(tables)
+
+
+def event_of_folds(event: Any, folds: Sequence[Fold]) -> Any:
+    """Return the events of the test rows of all folds, in the order of the folds."""
+    if event is None or any(fold.rows is None for fold in folds):
+        return event
+    return np.concatenate([np.asarray(event)[fold.rows] for fold in folds])

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._censoring import event_weights, require_events
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_forecast
+from skuq.metrics._inputs import check_right_censored
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import (
     KINDS,
+    censored_proportions,
     level_rows,
     observed_proportions,
     observed_uniform,
@@ -52,6 +54,7 @@ def regression_calibration_curve(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
+    event: ArrayLike | None = None,
 ) -> CalibrationCurve:
     r"""Return the calibration curve: the observed share of targets at each nominal level.
 
@@ -73,6 +76,10 @@ def regression_calibration_curve(
     kind : {"quantile", "interval"}, default="quantile"
         Definition of the observed share at level p. "quantile" is the share of targets that are at most the
         quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed. With censored rows, the observed share is the Kaplan-Meier estimate of the PIT values. Its
+        mass above the largest observed PIT is spread evenly.
 
     Returns
     -------
@@ -116,8 +123,24 @@ def regression_calibration_curve(
     """
     check_option(kind, "kind", KINDS)
     grid = level_grid(levels, closed=True)
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    if mask is None:
+        return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
+    return CalibrationCurve(grid, _censored_proportions(y, dist, grid, kind, weight, mask))
+
+
+def _censored_proportions(
+    y: FloatArray,
+    dist: Distribution,
+    levels: FloatArray,
+    kind: str,
+    weight: FloatArray | None,
+    event: BoolArray,
+) -> FloatArray:
+    require_events(event)
+    pit = dist.cdf(y)
+    total = float(y.size if weight is None else weight.sum())
+    return censored_proportions(pit[event], event_weights(pit, event, weight)[event], total, levels, kind)
 
 
 @functools.cache

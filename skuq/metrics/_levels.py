@@ -147,6 +147,28 @@ def observed_proportions(
     return np.asarray(share[place.ravel()], dtype=np.float64)
 
 
+def censored_proportions(
+    pit: FloatArray, masses: FloatArray, total: float, levels: FloatArray, kind: str
+) -> FloatArray:
+    """Return the observed proportions from the masses of the known PIT values.
+
+    The rest of the total is spread evenly over the levels above the largest known PIT.
+    """
+    check_option(kind, "kind", KINDS)
+    low, high = (
+        (np.zeros(levels.size), levels) if kind == "quantile" else ((1 - levels) / 2, (1 + levels) / 2)
+    )
+    order = np.argsort(pit)
+    reached = np.concatenate([[0.0], np.cumsum(masses[order])])
+    inside = reached[np.searchsorted(pit[order], high, side="right")]
+    if kind == "interval":
+        inside = inside - reached[np.searchsorted(pit[order], low, side="left")]
+    last, rest = float(pit.max()), max(total - float(masses.sum()), 0.0)
+    if last < 1:
+        inside = inside + rest * np.maximum(high - np.maximum(low, last), 0.0) / (1 - last)
+    return np.asarray(inside / total)
+
+
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
     return np.searchsorted(entry, levels, side="right") / entry.size
 

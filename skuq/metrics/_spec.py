@@ -42,7 +42,9 @@ P = ParamSpec("P")
 SMALL_SAMPLE = 500
 """Calibration metrics are reliable for this number of rows or more (Wibbeke et al. 2025, section 4.5)."""
 
-_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
+_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels", "event")
+_BOUNDS = ("lower", "upper")
+"""Bounds of each row if their default is None, and options otherwise."""
 
 SMALL_REPORT = 50
 """The confidence intervals of a report are reliable for this number of rows or more.
@@ -212,7 +214,11 @@ class MetricSpec:
         A required option has the default ``inspect.Parameter.empty``.
         """
         parameters = inspect.signature(self.function).parameters
-        return {name: item.default for name, item in parameters.items() if name not in _NOT_OPTIONS}
+        return {
+            name: item.default
+            for name, item in parameters.items()
+            if name not in _NOT_OPTIONS and not (name in _BOUNDS and item.default is None)
+        }
 
     @property
     def definition(self) -> str:

@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
 
+from skuq._censoring import CENSORING
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, other_rows_masks, resolve_cv, split_rows
@@ -85,6 +87,9 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     -----
     `predict` returns the point prediction of the model plus the change of the mean by the recalibrator.
     `StdScalingRecalibrator` does not change the mean.
+
+    If ``event``, ``lower`` or ``upper`` are passed to `fit`, the estimator and the recalibrator get them. Use
+    `IsotonicRecalibrator` then.
 
     `fit_transform` returns the out-of-fold distribution of each row, recalibrated by the pairs of the other
     folds. ``cv`` must test every row exactly once.
@@ -324,9 +329,22 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
     if hasattr(fitted, "partial_fit"):  # The rows of folds are sorted, because the last rows are the latest.
         order = np.argsort(rows, kind="stable")
         dist, rows = dist[order], rows[order]
-    if data.sample_weight is None:
-        return fitted.fit(dist, data.y[rows])
-    return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
+    params = _censoring_of(recalibrator, data, rows)
+    if data.sample_weight is not None:
+        params["sample_weight"] = data.sample_weight[rows]
+    return fitted.fit(dist, data.y[rows], **params)
+
+
+def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
+    """Return the censoring of the rows. Raise an error if the recalibrator would ignore it."""
+    given = {name: data.params[name] for name in CENSORING if data.params.get(name) is not None}
+    for name in given:
+        if not has_fit_parameter(recalibrator, name):
+            raise ValueError(
+                f"`{name}` is given, but {type(recalibrator).__name__} does not take it and would treat "
+                "censored targets as observed. Use recalibrator=IsotonicRecalibrator()."
+            )
+    return {name: np.asarray(values)[rows] for name, values in given.items()}
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
