@@ -129,7 +129,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    skuq.prediction.predict_set : Prediction sets, also by a fitted Pipeline or search.
+    skuq.prediction.predict_set : Prediction sets of a fitted estimator, Pipeline or search.
     skuq.prediction.prediction_set : Sets from class probabilities, without calibration.
     skuq.regressors.ConformalRegressor : Prediction intervals for regressors.
 

@@ -66,7 +66,7 @@ class ConformalPredictive(Distribution):
     See Also
     --------
     SharedEmpirical : Empirical distributions of one common shape, with finite bounds.
-    Recalibrated : A smooth map of the levels, without a guarantee.
+    Recalibrated : Distributions with a smooth map of the probability levels. It has no guarantee.
 
     Notes
     -----

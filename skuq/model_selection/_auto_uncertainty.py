@@ -58,9 +58,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     space : dict or None, default=None
-        Search space, as `search_space` returns it. None is the default space.
+        Search space, in the form that `search_space` returns. None means the default space.
     time_budget : float or None, default=60
-        Wall-clock time in seconds. It includes imports of packages and the final fits. None is no limit.
+        Wall-clock time in seconds. It includes imports of packages and the final fits. None means no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible. With a time budget, they depend on the speed of the computer.

@@ -71,7 +71,7 @@ def cross_val_predict_dist(
     y : array-like of shape (n,) or (n, d), default=None
         The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
+        Folds, which must test every row exactly once unless ``return_rows``. None means 5 folds. An int k is
         ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
         shuffled, because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None

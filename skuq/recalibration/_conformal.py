@@ -49,7 +49,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     edges_ : ndarray or None
         Standard deviations between the bins, in the units of y, if ``group_by`` is an int; otherwise None.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------

@@ -60,7 +60,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         distribution describes f(x); its intervals are far too short for y unless they are recalibrated.
     noise_estimator : estimator or None, default=None
         Noise model for "heteroscedastic". It is fitted to X and the logarithms of the absolute residuals.
-        None is the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
+        None means the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
         training target, such as a fully grown tree.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a

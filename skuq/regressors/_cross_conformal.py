@@ -55,13 +55,13 @@ class CrossConformalRegressor(BaseConformalRegressor):
         miscoverage, so that the intervals are asymmetric if the errors are skewed. False needs about twice as
         many calibration rows: at least 19 for a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        For "cv+", the folds: an int k is ``KFold(k, shuffle=True)``, None is 5 folds, and a splitter may be
-        time-ordered or repeated. For "jackknife+ab", pairs of drawn rows and left-out rows; with None,
+        For "cv+", the folds: an int k is ``KFold(k, shuffle=True)``, None means 5 folds, and a splitter may
+        be time-ordered or repeated. For "jackknife+ab", pairs of drawn rows and left-out rows; with None,
         ``n_estimators`` resamples are drawn. Must be None with "jackknife+".
     n_estimators : int or None, default=None
-        Number of resamples of "jackknife+ab"; None is 50. Must be None with ``cv``.
+        Number of resamples of "jackknife+ab". None means 50. Must be None with ``cv``.
     aggregate : {"mean", "median"} or None, default=None
-        Function that combines the predictions of several models in "jackknife+ab"; None is "mean".
+        Function that combines the predictions of several models in "jackknife+ab". None means "mean".
     block_size : int or None, default=None
         Number of rows that "jackknife+" and "jackknife+ab" predict at a time. Each of these rows needs memory
         in proportion to the number of training rows. None chooses the number by the available memory.

@@ -44,14 +44,14 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         Regressor with a quantile loss, or a Pipeline that ends in such a regressor; cloned. `fit` sets the
         loss and the level of these regressors: scikit-learn's QuantileRegressor, GradientBoostingRegressor
         and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. For other
-        regressors, `fit` sets the parameter ``quantile`` or `quantile_param`. Containers other than a
-        Pipeline are not supported.
+        regressors, `fit` sets the parameter that is named by `quantile_param`, or the parameter ``quantile``.
+        Other meta-estimators than a Pipeline are not supported.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
         At least two increasing levels in (0, 1). The tails beyond the outer levels are extrapolated.
     quantile_param : str or None, default=None
-        Name of the estimator's parameter for the level, as in ``set_params``: ``<step>__<name>`` for a step
-        of a Pipeline. `fit` then sets only the level, so you must set the loss. With None, `fit` sets the
-        loss and the level of the regressors above.
+        Name of the estimator's parameter for the level, in the form that ``set_params`` accepts. For a step
+        of a Pipeline, the form is ``<step>__<name>``. `fit` then sets only the level, so you must set the
+        loss. With None, `fit` sets the loss and the level of the regressors above.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`. An int k is ``KFold(k, shuffle=True)``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
@@ -70,8 +70,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        One fitted clone per level. A regressor that predicts all levels by one fit has a single clone
-        (CatBoost, XGBoost, quantile-forest).
+        One fitted clone per level. If one fit predicts all levels (CatBoost, XGBoost, quantile-forest), there
+        is a single clone.
     levels_ : ndarray of shape (k,)
         The levels.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -80,7 +80,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
-    UncertaintyRegressor : Chooses the method by the regressor.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes
     -----
@@ -89,8 +89,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     exponential tails beyond them; see `Quantiles`. `predict` returns the mean of this distribution. A level
     that is set in ``estimator`` is ignored.
 
-    Put containers other than a Pipeline around this class. Use
-    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, because a decreasing ``func``
+    Wrap this class in a TransformedTargetRegressor or a search. Do not pass either of them as `estimator`.
+    Use ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, because a decreasing ``func``
     exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``,
     because a search inside this class would use the same score for all levels.
 

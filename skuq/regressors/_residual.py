@@ -73,10 +73,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     scale_estimator : estimator or None, default=None
         The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
         residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
-        model, for example leaves of 50 rows. None is a weighted mean of a linear model and a small gradient
-        boosting; the weights minimize the squared out-of-fold error. Their features are the columns of X,
-        with integers for categories, and the point prediction. If X is sparse, text or images, the point
-        prediction is the only feature.
+        model, for example leaves of 50 rows. None means a weighted mean of a linear model and a small
+        gradient boosting model. The weights minimize the squared out-of-fold error. Their features are the
+        columns of X, with integers for categories, and the point prediction. If X is sparse, text or images,
+        the point prediction is the only feature.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
     location : {"auto", "folds", "refit"}, default="auto"
@@ -147,7 +147,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    UncertaintyRegressor : Chooses the method by the regressor.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
     RecalibratedRegressor : Calibration of a model that already has a distribution.
 
     Notes

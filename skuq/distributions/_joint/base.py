@@ -236,7 +236,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         probability : ndarray of shape (n,)
-            Share of the points at which the event is true, a multiple of 1/K if their weights are equal.
+            Sum of the weights of the points of the row at which the event is true.
 
         Examples
         --------

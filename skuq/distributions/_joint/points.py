@@ -110,7 +110,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
     # ------------------------------------------------------------------ points
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield the points of blocks of rows."""
+        """Yield the points, one block of rows at a time."""
         for rows in self._row_blocks():
             yield rows, *self._points(rows)
 

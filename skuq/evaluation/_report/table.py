@@ -23,7 +23,7 @@ STAR = "* best value of the row; test its significance with `paired_permutation_
 
 
 class UncertaintyReport(pd.DataFrame):
-    """DataFrame returned by `uncertainty_report`, which prints as a readable table.
+    """DataFrame that `uncertainty_report` returns. It is printed as a readable table.
 
     A selection of rows or columns is a plain DataFrame.
 
@@ -78,7 +78,7 @@ class UncertaintyReport(pd.DataFrame):
         return "\n".join(lines)
 
     def to_html(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the report as an HTML fragment; with arguments, return the HTML table of pandas.
+        """Return the report as an HTML fragment, or as the HTML table of pandas if there are arguments.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class UncertaintyReport(pd.DataFrame):
         Returns
         -------
         html : str
-            Headings, summary and table, in the colors and fonts of the page.
+            Headings, summary and table. They have the colors and fonts of the page in which they are shown.
         """
         if args or kwargs or not self._is_whole():
             return pd.DataFrame(self).to_html(*args, **kwargs)

@@ -256,13 +256,13 @@ def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
 def read_space(space: Any, random_folds: bool) -> Space:
     """Return the checked search space.
 
-    The argument is a dict as from `AutoUncertaintyRegressor.search_space`.
+    The argument has the form that `AutoUncertaintyRegressor.search_space` returns.
     """
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
-            "`space` must be a dict with the keys 'estimators' and 'recalibrators', as from search_space(), "
-            f"got {got}."
+            "`space` must be a dict with the keys 'estimators' and 'recalibrators', such as the result of "
+            f"search_space(), got {got}."
         )
     estimators = space.get("estimators")
     if not isinstance(estimators, Mapping) or not estimators:
@@ -288,7 +288,10 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
             f"`space['estimators']` must not contain the name {name!r}, which is the name of the pool."
         )
     if "__" in name or name in _RESERVED:
-        raise ValueError(f"`space['estimators']` must not contain the name {name!r}, a parameter of pools.")
+        raise ValueError(
+            f"`space['estimators']` must not contain the name {name!r}. Names with '__' and names of "
+            "parameters of `MixtureRegressor` are reserved."
+        )
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:

@@ -73,7 +73,7 @@ def _covariance(sums: Sums) -> FloatArray:
 
 def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> FloatArray:
     """Draw the means of n rows from their approximate normal distribution, shape (size, c)."""
-    if sums.products is None:  # The columns are shares of the rows between levels.
+    if sums.products is None:  # The columns contain the shares of PIT values between adjacent levels.
         share = np.maximum(sums.means, 0.0)
         return np.asarray(rng.multinomial(round(n), share / share.sum(), size=size) / n)
     covariance = _covariance(sums) / n

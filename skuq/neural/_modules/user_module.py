@@ -22,7 +22,7 @@ _TRIAL_ROWS = 3
 
 
 class StackedUserModule(StackedModule):
-    """M networks that the function ``build(n_features, n_outputs)`` of the user builds."""
+    """M networks built by the user's function ``build(n_features, n_outputs)``."""
 
     # torch is seeded for each member before its network is built. `extra` contains additional weights (M,
     # ...) of a subclass. `vectorized` is False if the control flow of the network depends on values; the

@@ -6,6 +6,7 @@ They are estimated from rows that are not used in training.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, ndtri, stdtrit
@@ -23,10 +24,10 @@ tails."""
 class Calibration:
     """Factor of the standard deviations, and degrees of freedom.
 
-    Infinite degrees of freedom mean a normal distribution.
+    Infinite degrees of freedom mean a normal distribution. There is one factor per target.
     """
 
-    factor: float = 1.0
+    factor: Any = 1.0
     df: float = np.inf
 
     @classmethod

@@ -49,7 +49,7 @@ class KeepBestEpoch(Callback):
         self.patience, self.fewest = np.inf if patience is None else patience, fewest
 
     def initialize(self) -> KeepBestEpoch:
-        """Find the rows that score each member, and the rows of each score."""
+        """Find the rows on which each member is scored, and the rows of each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
         rows_of_members = self._rows_of_members()

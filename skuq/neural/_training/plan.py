@@ -160,7 +160,7 @@ class FitPlan:
         return np.column_stack([rows.out_of_bag(len(self.y)) for rows in self.rows])
 
     def scored_rows(self) -> BoolArray:
-        """Return the mask (n, M) of the rows that score the epochs of each member."""
+        """Return a mask of shape (n, M): the rows on which the epochs of each member are scored."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
 

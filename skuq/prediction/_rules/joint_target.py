@@ -113,8 +113,8 @@ def _of_column(step: Any, j: int) -> Any:
     if names is None:
         known = ", ".join(sorted(kind.__name__ for kind in _FITTED_COLUMNS))
         raise ValueError(
-            "the transformer of TransformedTargetRegressor must map each target by itself, got "
-            f"{type(step).__name__}, which may mix them. Use one of {known}."
+            "the transformer of TransformedTargetRegressor must transform each target separately, got "
+            f"{type(step).__name__}, which may combine several targets. Use one of {known}."
         )
     column = copy.copy(step)
     for name in names:
@@ -146,6 +146,6 @@ def _check_columns(dist: JointDistribution, steps: list[Any], columns: list[list
         alone = np.empty(0)
     if together.shape != alone.shape or not np.allclose(together, alone, rtol=1e-6, equal_nan=True):
         raise ValueError(
-            "`inverse_func` of TransformedTargetRegressor must map each target by itself, but it mixes the "
-            "targets. Transform each target with a function of this target only."
+            "`inverse_func` of TransformedTargetRegressor must transform each target separately, but it "
+            "mixes the targets. Transform each target with a function of this target only."
         )

@@ -57,9 +57,10 @@ def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[st
         common = ~np.isnan(scores[:, i] + scores[:, j])
         if np.count_nonzero(common) < FEWEST_COMMON_ROWS:
             raise ValueError(
-                f"`y` must have at least {FEWEST_COMMON_ROWS} rows in which both of two targets are known, "
-                f"got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of two "
-                "targets is estimated from these rows. Leave one target out, or use dependence='independent'."
+                f"`y` must have at least {FEWEST_COMMON_ROWS} rows without missing values for each pair of "
+                f"targets, got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of "
+                "two targets is estimated from these rows. Leave one target out, or use "
+                "dependence='independent'."
             )
         pair = scores[common][:, [i, j]]
         covariance = np.cov(pair.T, aweights=weight[common])
