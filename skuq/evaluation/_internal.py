@@ -2,7 +2,7 @@
 
 from skuq.evaluation._report.records import assemble, record
 from skuq.evaluation._report.table import won_by
-from skuq.evaluation._report.wording import Headline, RowFormat, headline_words, number, percent
+from skuq.evaluation._report.wording import Headline, RowFormat, headline_words
 from skuq.evaluation._significance import interval_of_draws
 
 __all__ = [
@@ -11,8 +11,6 @@ __all__ = [
     "assemble",
     "headline_words",
     "interval_of_draws",
-    "number",
-    "percent",
     "record",
     "won_by",
 ]

@@ -15,7 +15,6 @@ from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
 from skuq.distributions import Distribution, as_distribution
-from skuq.evaluation._internal import number
 from skuq.metrics._internal import (
     check_class_forecast,
     check_interval_bounds,
@@ -136,7 +135,7 @@ def facts_of(forecasts: Forecasts) -> dict[str, str]:
         facts["Sum of the weights"] = f"{forecasts.total:g}"
     if forecasts.labels is None:
         low, middle, high = np.quantile(y, [0, 0.5, 1])
-        facts["Observed values"] = f"{number(low)} to {number(high)}, median {number(middle)}"
+        facts["Observed values"] = f"{low:.4g} to {high:.4g}, median {middle:.4g}"
     else:
         shown = [str(label) for label in forecasts.labels[:20]]
         rest = len(forecasts.labels) - len(shown)
