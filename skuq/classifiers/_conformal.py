@@ -75,15 +75,15 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     k_reg : int, default=0
         Number of the first ranks without penalty in "aps".
     group_by : {"class"}, callable, column name or None, default=None
-        Labels of groups that each have their own guarantee (Mondrian conformal prediction). With "class", the
-        groups are the classes. A callable gets X of n rows and returns n labels. Any other name is the name
-        of a column of the DataFrame X; the estimator also gets this column as a feature. Must be None with
-        several folds.
+        Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). With
+        "class", the groups are the classes. A callable gets X of n rows and returns n labels. Any other name
+        is the name of a column of the DataFrame X; the estimator also gets this column as a feature. Must be
+        None with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
+        A group with fewer calibration rows is rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
         Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
         x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
@@ -100,7 +100,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use
         "last" for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its
         test rows. With several folds (CV+), no rows are held out: each row is predicted by the model that is
-        fitted without the fold of this row. An int k is ``StratifiedKFold(k, shuffle=True)``.
+        fitted without the fold of this row. An int k means ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
         Share or number of rows that are held out for calibration. Cannot be combined with folds, a splitter
         or a FrozenEstimator.
@@ -175,7 +175,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
     *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
     has a weight, which is its own density ratio ([4]_). The coverage then holds under the new distribution of
-    X, provided that the distribution of y given x does not change. The guarantee assumes that the density
+    X, provided that the distribution of y given x does not change. The guarantee holds only if the density
     ratio is exact.
 
     Cost: one fit, O(n log n) time to calibrate, and one prediction, for which "aps" sorts each row. With m

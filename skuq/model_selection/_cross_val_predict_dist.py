@@ -71,8 +71,8 @@ def cross_val_predict_dist(
     y : array-like of shape (n,) or (n, d), default=None
         The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds, which must test every row exactly once unless ``return_rows``. None means 5 folds. An int k is
-        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
+        Folds, which must test every row exactly once unless ``return_rows``. None means 5 folds. An int k
+        means ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
         shuffled, because models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
@@ -80,7 +80,7 @@ def cross_val_predict_dist(
         Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds. If
         metadata routing is enabled, they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     return_rows : bool, default=False
         Whether to return the tested rows too. The splitter may then test some rows several times or never,
         as ``TimeSeriesSplit`` does.

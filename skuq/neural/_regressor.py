@@ -70,7 +70,9 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
         if fit_params:
-            raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
+            raise TypeError(
+                f"{type(self).__name__}.{caller} does not accept the parameters {sorted(fit_params)}."
+            )
         check_unmasked(X, "X")
         target = check_y(y, self)
         features = self._check_features(X, target)

@@ -407,7 +407,7 @@ class StopsEarlyOnMany(Ridge):
 def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), location="refit", random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="The mean of the folds' models is therefore the location"):
+    with pytest.warns(FoldMismatchWarning, match="Therefore, the location is the mean of the models of the folds"):
         model.fit(X, y)
     assert model.location_ == "folds"
     assert len(model.estimators_) == 5
