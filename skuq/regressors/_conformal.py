@@ -172,10 +172,10 @@ class ConformalRegressor(BaseConformalRegressor):
     within each group, and n is the number of calibration rows of the group. If n is less than c/(1 - c), the
     bounds are infinite and a `SmallSampleWarning` is issued.
 
-    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
-    has a weight, which is its own density ratio ([2]_, eq. 7). The coverage then holds under the new
-    distribution of X, provided that the distribution of y given x does not change. The guarantee holds only
-    if the density ratio is exact.
+    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The weight of the
+    new row is its own density ratio ([2]_, eq. 7). The coverage then holds under the new distribution of X,
+    provided that the distribution of y given x does not change. The guarantee holds only if the density ratio
+    is exact.
 
     *Overlapping groups.* With ``basis``, the width is the result of a quantile regression of the scores on d
     functions :math:`\varphi(x)` ([4]_, sec. 2 and 4). For every combination :math:`w(x) = \beta^\top

@@ -103,7 +103,9 @@ def test_boosting_that_stops_early_on_all_rows_only():
 def test_a_recalibrated_model_falls_back_to_the_mixture_of_the_folds():
     X, y = world()
     model = RecalibratedRegressor(ShrunkOnAll(), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="Therefore, new rows are predicted by the mixture of the models"):
+    with pytest.warns(
+        FoldMismatchWarning, match="Therefore, new rows are predicted by the mixture of the models"
+    ):
         model.fit(X, y)
     ensemble = RecalibratedRegressor(ShrunkOnAll(), ensemble=True, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_interval(X), ensemble.predict_interval(X))
