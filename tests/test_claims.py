@@ -196,8 +196,8 @@ def test_layers_of_the_deep_ensemble():
     )
     assert claims(
         DeepEnsembleRegressor,
-        "With a learning rate of 0.003 and batches of 32 rows, the defaults of single networks, the CRPS on "
-        "seven data sets is 1.08 times as large.",
+        "The defaults of single networks are a learning rate of 0.003 and batches of 32 rows. With these "
+        "values, the CRPS on seven data sets is 1.08 times as large.",
     )
     assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
     times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))

@@ -36,7 +36,7 @@ from skuq.neural._training.trainer import TrainedFit
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     """Base class of the neural regressors.
 
-    It contains the calibration and the predictions in the units of y.
+    The class implements the calibration and the predictions in the units of y.
     """
 
     factor_: float
@@ -179,23 +179,23 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the predictions of the members, before calibration.
 
-        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws of networks
-        or functions from the posterior. The draws are the same for all rows and all calls.
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` networks or
+        functions that are drawn from the posterior. The draws are the same for all rows and all calls.
 
         Parameters
         ----------
         X : array-like or DataFrame of n rows
             Features, with the columns of the training data.
         return_std : bool, default=False
-            Whether to also return the standard deviations of the noise by the members.
+            Whether to also return the standard deviations of the noise that the members predict.
 
         Returns
         -------
         members : ndarray of shape (n, M)
             Predicted means of the M members, in the units of y.
         members_std : ndarray of shape (n, M)
-            Standard deviations of the noise, in the units of y; only with `return_std`. If the noise is
-            constant, all values are equal. If the members do not predict noise, all values are 0.
+            Standard deviations of the noise, in the units of y. Only returned if `return_std` is True. If the
+            noise is constant, all values are equal. If the members do not predict noise, all values are 0.
         """
         self._check_new(X)
         loc, scale = self._current_posterior().draw(self._features(X))

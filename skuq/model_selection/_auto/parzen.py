@@ -208,7 +208,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates for which there is time, and kinds that were interrupted too often."""
+        """Return interrupted candidates for which there is time, and kinds with too many interruptions."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
