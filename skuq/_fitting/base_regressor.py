@@ -330,7 +330,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
             for example because it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
-            Standard deviation in the units of y, only with `return_std`.
+            Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_new(X)
         if return_std:

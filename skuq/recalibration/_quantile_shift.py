@@ -55,7 +55,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     --------
     skuq.regressors.MultiQuantileRegressor : Quantiles at several levels, from any regressor with a quantile
     loss.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
     ConformalRecalibrator : Intervals with guaranteed coverage.
 

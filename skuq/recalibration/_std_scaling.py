@@ -56,7 +56,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
 
     Notes
     -----

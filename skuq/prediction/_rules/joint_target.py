@@ -1,4 +1,4 @@
-"""Joint distributions of TransformedTargetRegressor. Each target is mapped back to its own units."""
+"""Joint distributions of TransformedTargetRegressor, transformed back to the units of each target."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ _FITTED_COLUMNS: dict[type, tuple[str, ...]] = {
     QuantileTransformer: ("quantiles_",),
     FunctionTransformer: (),
 }
-"""Attributes with one entry or column per target. Each of these transformers maps the columns one by one."""
+"""Attributes with one entry or one column per target. Each of these transformers transforms the columns
+separately."""
 
 _PROBE = 5
-"""For this number of rows, the inverse of all columns is compared with the inverse of each column."""
+"""Number of rows for which the inverse of all columns is compared with the inverse of each column."""
 
 
 def map_joint_back(dist: JointDistribution, transformer: Any) -> JointDistribution:
     """Return the joint distribution of y, given the distribution of ``transformer.transform(y)``.
 
-    A monotone map of each column changes the marginals. It leaves the ranks unchanged or reverses them.
+    A monotone function of each column changes the marginals. The ranks are unchanged or reversed.
     """
     steps = flatten(transformer)
     if not steps:
