@@ -210,8 +210,8 @@ class RootogramDisplay(Display):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Forecast of every target. A forecast of real numbers counts with the probability of the half-open
-            unit interval around each integer.
+            Forecast of every target. If it is a forecast of real numbers, the probability of a count is the
+            probability of the interval from 1/2 below to 1/2 above the count.
         max_count : int or None, default=None
             Count of the last bar, which includes all larger counts. None means the largest observed count, at
             most 59 above the smallest one.
