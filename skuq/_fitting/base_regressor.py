@@ -107,11 +107,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         folds = self._cross_fit(data, progress)
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
-        warn_of_mismatch(
-            find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions from the models of the folds, but the model that is "
-            "fitted to all rows predicts new rows",
-        )
+        if data.y.ndim == 1:  # the models of several targets are not compared
+            warn_of_mismatch(
+                find_mismatch(self, folds, data.X, data.y, _quartiles),
+                "`fit_transform` returns distributions from the models of the folds, but the model that is "
+                "fitted to all rows predicts new rows",
+            )
         return dist
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
@@ -329,7 +330,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
             for example because it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
-            Standard deviation in the units of y, only with `return_std`.
+            Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_new(X)
         if return_std:

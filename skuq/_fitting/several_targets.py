@@ -57,6 +57,17 @@ def read_targets(y: Any, owner: Any) -> Targets:
     return targets
 
 
+def check_complete(values: FloatArray, labels: list[str]) -> None:
+    """Raise an error for a missing value."""
+    missing = np.isnan(values)
+    if missing.any():
+        row, column = np.argwhere(missing)[0]
+        raise ValueError(
+            f"Input y contains NaN. `y` must have no missing values, got NaN in {labels[column]} at "
+            f"row {row}. Remove such rows."
+        )
+
+
 def _column_names(y: Any) -> tuple[str, ...] | None:
     """Return the column names of a DataFrame, or None. Raise an error for duplicates."""
     if not hasattr(y, "columns"):

@@ -93,14 +93,14 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
     IsotonicDistributionalRecalibrator : The distribution of the targets of rows with similar predictions.
     EmpiricalRecalibrator : The distribution of the standardized residuals.
     OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
     ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A factor that depends on the prediction.
-    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPBetaRecalibrator : A map of the probability levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
     SupportMap : Restriction to the possible values of the target.
 

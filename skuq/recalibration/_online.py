@@ -250,7 +250,8 @@ class OnlineRecalibrator(BaseRecalibrator):
         return self
 
     def _map_of(self, rows: ScoredRows) -> LevelMap:
-        return isotonic_level_map(rows.lower, rows.upper, rows.repetitions, light_tails=self._light_tails)
+        n = effective_rows(rows.repetitions, len(rows.lower))
+        return isotonic_level_map(rows.lower, rows.upper, rows.repetitions, n, light_tails=self._light_tails)
 
     def _set(self, rows: ScoredRows, first_map: LevelMap) -> None:
         self._rows, self._first_map = rows, first_map
