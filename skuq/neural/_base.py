@@ -204,14 +204,12 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_unmasked(X, "X")
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        table = table_of(X)
+        table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
         if table is None:
-            return validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
-            )[0]
+            return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
         # checks the columns, and the number of rows
         zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
-        validate_data(self, zeros, y, ensure_min_samples=2)
+        validate_data(self, zeros, y, **options)
         return table
 
     def _features(self, X: Any) -> Any:

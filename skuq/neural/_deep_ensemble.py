@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
+from sklearn.utils import Tags
 
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.several_targets import check_complete, check_targets
+from skuq._fitting.training_data import TrainingData, has_several_columns
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
+from skuq.neural._joint_loss import JointLoss
 from skuq.neural._losses import CRPSLoss, Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import EnsemblePosterior
+from skuq.neural._predictive.joint import JointPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec, plan_folds
 from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._training_loss import TrainingLoss
 
 _OUTPUTS = ("moments", "mixture", "members")
 
@@ -22,8 +30,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     r"""Calibrated ensemble of networks that each predict a mean and a variance.
 
     The regressor estimates the uncertainty of a prediction and its epistemic part. The epistemic part
-    decreases with more data. The noise may vary with x, and the mean may be nonlinear. Prefer `PNNRegressor`
-    if you can afford only one network. Use `BootstrapRegressor` for regressors other than networks.
+    decreases with more data. The noise may vary with x, and the mean may be nonlinear. For several targets,
+    each network predicts their means and their covariance matrix, which may also vary with x. Prefer
+    `PNNRegressor` if you can afford only one network. Use `BootstrapRegressor` for regressors other than
+    networks.
 
     Parameters
     ----------
@@ -34,7 +44,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
-        target. `module` replaces `hidden_layer_sizes`.
+        target. For d targets, the outputs are d means, d raw variances and d (d - 1) / 2 coefficients.
+        `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default="auto"
         Number of learned frequencies per column. For each column, the cosines with these frequencies are
         computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
@@ -44,7 +55,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     activation : {"relu", "silu"}, default="silu"
         Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
-        Training loss of the networks. With "squared_error", the members do not predict a noise variance.
+        Training loss of the networks. With "squared_error", the members do not predict a noise variance. For
+        several targets, the loss is the sum of the losses of each target given the targets before it, and
+        "squared_error" raises an error.
     bootstrap : bool or "folds", default=True
         Rows on which each member is trained. With True, n rows are drawn with replacement for each member.
         With "folds", the members are divided into groups of four. For each group, the rows are divided into
@@ -69,7 +82,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         ensemble. Without calibration, it is a normal distribution. "mixture" is the mixture of the members'
         normal distributions. "members" is the sample of the members' means. Its intervals do not include the
         noise. For "mixture" and "members", calibration multiplies the distances from the mean by one factor,
-        so that intervals have the nominal coverage.
+        so that intervals have the nominal coverage. For several targets, only "moments" is possible. It is
+        then a multivariate normal distribution.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
@@ -104,7 +118,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are clipped but not rounded. Must be None for several targets.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -122,17 +136,22 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
-    factor_ : float
-        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
-        overconfident, and 1 without calibration.
+    factor_ : float or ndarray of shape (d,)
+        Factor by which calibration multiplies the standard deviations, one per target. It is above 1 if the
+        model is overconfident, and 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
+    n_outputs_ : int
+        Number of targets d.
+    target_names_ : ndarray of str of shape (d,), or None
+        Names of the columns of y. None for one target, or if y is not a DataFrame.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     PNNRegressor : A single network that predicts a mean and a variance.
+    skuq.regressors.MultiOutputUncertaintyRegressor : Several targets, with one regressor per target.
     BootstrapRegressor : Bootstrap ensemble of any regressor.
 
     Notes
@@ -151,6 +170,15 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     too short, because the members differ less than their errors. With "oob", the coverage is close to nominal
     in practice. It is not guaranteed, because the same rows select the epoch and calibrate the distribution.
     With "split", `bootstrap` and ``output="moments"``, the coverage is guaranteed if rows are exchangeable.
+
+    Several targets: y has the shape (n, d). The d (d + 3) / 2 outputs of a network are the means, and for
+    each target its variance and its regression coefficients given the targets before it [5]_. Together they
+    are a mean vector and a Cholesky factor of the covariance matrix. With ``loss="nll"``, the loss is the
+    negative log-likelihood of the multivariate normal distribution. `predict_dist` returns a `NormalJoint`
+    with the mean and the covariance matrix of the ensemble, by the law of total covariance. Calibration
+    multiplies the standard deviations of each target by a factor, and does not change the correlations.
+    `predict` returns an array of shape (n, d), and all other arrays have an axis of targets after the axis of
+    rows. Missing targets raise an error.
 
     Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
@@ -191,6 +219,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
     .. [4] D. Holzmüller, L. Grinsztajn, I. Steinwart, "Better by default: strong pre-tuned MLPs and boosted
        trees on tabular data", NeurIPS 2024, arXiv:2407.04491.
+    .. [5] M. Pourahmadi, "Joint mean-covariance models with applications to longitudinal data: unconstrained
+       parameterisation", Biometrika 86(3), 1999, doi:10.1093/biomet/86.3.677.
 
     Examples
     --------
@@ -203,6 +233,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     >>> dist = model.predict_dist([[0.0]])
     >>> bool(dist.epistemic().std() < dist.std())
     True
+
+    Two targets, whose correlation depends on x:
+
+    >>> first, second = rng.normal(size=(2, 200))
+    >>> Y = np.column_stack([first, np.sign(X[:, 0]) * first + 0.3 * second])
+    >>> model.fit(X, Y).predict_dist([[-0.8], [0.8]]).corr()[:, 0, 1].round(1)
+    array([-0.9,  0.9])
     """
 
     _calibrations = ("oob", "split", None)
@@ -281,6 +318,36 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             draw_rows=plan_folds if self.bootstrap == "folds" else None,
         )
 
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
+        spec = self._training_spec()
+        if data.y.ndim == 1:
+            return spec
+        d, score = data.y.shape[1], spec.selection_score
+        loss = self._joint_loss("loss", spec.loss, d)
+        joint_score = None if score is None else self._joint_loss("keep_best", score, d)
+        return replace(spec, loss=loss, selection_score=joint_score)
+
+    def _joint_loss(self, name: str, loss: TrainingLoss, d: int) -> JointLoss:
+        if loss.n_outputs == 1:
+            raise ValueError(
+                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}, which "
+                "scores only means. Use for example 'nll'."
+            )
+        return JointLoss(cast(Loss, loss), d)
+
+    def _read_target(self, y: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+        if not has_several_columns(y):
+            return super()._read_target(y)
+        for name, value in (("output", "moments"), ("support", None)):
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. Use "
+                    "MultiOutputUncertaintyRegressor around this estimator for other values."
+                )
+        targets = check_targets(y, self)
+        check_complete(targets.values, targets.labels)
+        return targets.values, targets.names
+
     def _check_settings(self, n_members: int) -> Loss:
         """Check the parameters of this class, and return the loss."""
         loss = read_loss(self.loss)
@@ -307,7 +374,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         """Return the smallest number of out-of-bag members of a calibration row."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
-    def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> Any:
+        if data.y.ndim == 2:
+            return JointPosterior(self.scaler_, fit.net.module_, self.device, data.target_names)
         return EnsemblePosterior(
             self.scaler_,
             fit.net.module_,
@@ -316,3 +385,35 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             output=self.output,
             coverage=self.calibration_coverage,
         )
+
+    def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
+        message = super()._finish_fit(fit, data)
+        self.n_outputs_ = 1 if data.y.ndim == 1 else data.y.shape[1]
+        names = data.target_names
+        self.target_names_ = None if names is None else np.array(names, dtype=object)
+        return message
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
+        """Return quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+        levels : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n,), or (n, k) for k levels
+            Quantiles in the units of y. For d targets, the shape is (n, d) or (n, d, k).
+        """
+        dist: Any = self.predict_dist(X)
+        if isinstance(dist, Distribution):
+            return dist.quantile(levels)
+        return np.stack([marginal.quantile(levels) for marginal in dist.marginals()], axis=1)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -20,13 +20,12 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
     check_option,
     check_random_state,
-    check_sample_weight,
     check_single_coverage,
     check_unused,
     effective_rows,
@@ -353,6 +352,13 @@ class ConformalRegressor(BaseConformalRegressor):
             )
         return super()._fit_transform(data, progress)
 
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        if self.cv is None:
+            return super()._fit_and_test(data, progress)
+        self._fit(data, progress)
+        rows = self.calibration_rows_
+        return rows, self._conformal.dist(data.take(rows).X)
+
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the calibration with newly observed rows, by the method ``adapt``.
 
@@ -390,12 +396,7 @@ class ConformalRegressor(BaseConformalRegressor):
                 f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
                 "with the new rows."
             )
-        target = check_y(y, self)
-        check_consistent_length(X, target)
-        support = self._support()
-        if support is not None:
-            support.check(target, self.support)
-        self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
+        self._conformal.observe(X, *self._read_observed(X, y, sample_weight))
         return self
 
     def predict_p(

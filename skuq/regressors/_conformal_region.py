@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._conformal.fold_models import (
@@ -28,10 +29,12 @@ from skuq._conformal.regions import (
     warn_of_few_region_rows,
 )
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.several_targets import check_complete
 from skuq._fitting.training_data import TrainingData
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
@@ -189,13 +192,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         if self.method != "cv+":
             check_groups_need_cv(self.cv, fit_params)
         data = super()._read(X, y, sample_weight, fit_params, caller)
-        missing = np.isnan(data.y)
-        if missing.any():
-            row, column = np.argwhere(missing)[0]
-            raise ValueError(
-                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}. The "
-                "score of a row needs all targets. Remove such rows."
-            )
+        check_complete(data.y, self._labels())
         return replace(data, params=data.params["estimator"])
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
@@ -268,7 +265,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         )
         regions = cross_regions(folds, data, score)
         with progress.task("model", estimator):
-            self.estimator_ = fit_wrapped(estimator, data.X, data.y, **data.fit_params)
+            self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         self._regions = regions
         if hasattr(self, "calibration_rows_"):  # from an earlier fit
             del self.calibration_rows_
@@ -329,7 +326,11 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
 def _with_joint_distribution(estimator: Any) -> Any:
     inside = [] if isinstance(estimator, list | tuple) else list(iter_wrapped(estimator))
-    if any(isinstance(one, BaseJointRegressor | FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
+    if any(isinstance(one, FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
+        return estimator
+    own = (one for one in inside if isinstance(one, BaseJointRegressor | BaseUncertaintyRegressor))
+    outermost = next(own, None)
+    if outermost is not None and get_tags(outermost).target_tags.multi_output:
         return estimator
     return MultiOutputUncertaintyRegressor(estimator)
 

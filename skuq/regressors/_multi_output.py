@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.metaestimators import available_if
 
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -14,6 +16,7 @@ from skuq._fitting.cross_fit import Split, has_random_folds, resolve_cv, row_ord
 from skuq._fitting.progress import Progress
 from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.several_targets import Targets, read_targets
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import (
     delayed,
@@ -28,6 +31,7 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
+    check_sample_weight,
     check_single_coverage,
 )
 from skuq.distributions import CopulaJoint, Distribution, JointDistribution, concat
@@ -305,6 +309,59 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         self.ranks_, self.correlation_ = dependence.ranks, dependence.correlation
         conditional = dependence.conditional
         self.conditional_share_ = 0.0 if conditional is None else conditional.share
+
+    def _children_adapt(self) -> bool:
+        for name, child in self._children().items():
+            if not hasattr(child, "partial_fit"):
+                raise AttributeError(
+                    f"`{name}` must have a method `partial_fit`, got {type(child).__name__}. Use "
+                    "ConformalRegressor, or RecalibratedRegressor with OnlineRecalibrator()."
+                )
+        return True
+
+    @available_if(_children_adapt)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the calibration of each target with newly observed rows. The models are not refitted.
+
+        If the targets are the horizons of a forecast, they arrive one after the other. A row may therefore
+        occur in several calls, with a different target each time.
+        `~skuq.monitoring.PendingForecasts` returns the rows and targets in this form. The method is
+        available if the regressors of all targets have a method `partial_fit`. The dependence of the targets
+        is not updated.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of the rows, in the order of time.
+        y : array-like or DataFrame of shape (m, d)
+            Targets that are observed since the last call. NaN is a target that is missing, not yet observed,
+            or part of an earlier call.
+        sample_weight : array-like of shape (m,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The regressor, with updated calibration.
+        """
+        check_new(self, X)
+        targets = read_targets(y, self)
+        check_consistent_length(X, targets.values)
+        self._check_same_targets(targets)
+        weight = check_sample_weight(sample_weight, len(targets.values))
+        for one, column in zip(self.estimators_, targets.values.T, strict=True):
+            known = np.flatnonzero(~np.isnan(column))
+            if known.size:
+                repetitions = None if weight is None else weight[known]
+                one.partial_fit(safe_indexing(X, known), column[known], repetitions)
+        return self
+
+    def _check_same_targets(self, targets: Targets) -> None:
+        d, names = self.n_outputs_, self.target_names_
+        if targets.values.shape[1] != d:
+            raise ValueError(f"`y` must have {d} columns, one per target, got {targets.values.shape[1]}.")
+        if names is not None and targets.names is not None and list(names) != list(targets.names):
+            raise ValueError(f"`y` must have the columns {list(names)}, got {list(targets.names)}.")
 
     # ------------------------------------------------------------------------------ predict
 

@@ -6,6 +6,7 @@ The scale and the tails are estimated from rows that are not used in training.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, ndtri, stdtrit
@@ -23,10 +24,10 @@ largest are nearly normal tails."""
 class Calibration:
     """Factor of the standard deviations, and degrees of freedom.
 
-    With infinite degrees of freedom, the distribution is normal.
+    With infinite degrees of freedom, the distribution is normal. There is one factor per target.
     """
 
-    factor: float = 1.0
+    factor: Any = 1.0
     df: float = np.inf
 
     @classmethod

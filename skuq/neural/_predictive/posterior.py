@@ -55,6 +55,10 @@ class Posterior(TrainedNetworks, ABC):
         """
         return True
 
+    def calibrate(self, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
+        learn = Calibration.fit_scale_and_tails if self.calibrates_tails else Calibration.fit_scale
+        return learn(z, coverage, weight)
+
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return residuals in units of the predicted std.
 

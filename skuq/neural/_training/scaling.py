@@ -79,23 +79,27 @@ class Standardizer:
 
     # A constant column has an infinite scale, so that it does not change predictions. Missing numbers become
     # 0, the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and
-    # its prediction is certain. Codes of classes have the mean 0 and the scale 1.
+    # its prediction is certain. Codes of classes have the mean 0 and the scale 1. `y_mean` and `y_scale` are
+    # numbers for one target, and arrays (d,) for several targets.
 
     columns: Columns
     X_mean: FloatArray
     X_scale: FloatArray
-    y_mean: float
-    y_scale: float
+    y_mean: Any
+    y_scale: Any
 
     @classmethod
     def fit(cls, data: TrainingData, max_indicators: float) -> Self:
         columns, y = Columns.fit(data.X, max_indicators), data.y
         share = _shares(data.sample_weight, len(y))
         X_mean, X_scale = _units_of_columns(columns(data.X)[0], share)
-        start = float(y[share > 0][0])
-        y_mean = start + float(share @ (y - start))
-        y_scale = float(column_scale(y[:, np.newaxis], np.array([y_mean]), share)[0])
-        return cls(columns, X_mean, X_scale, y_mean, 0.0 if np.isinf(y_scale) else y_scale)
+        start = y[share > 0][0]
+        y_mean = start + share @ (y - start)
+        y_scale = column_scale(y.reshape(len(y), -1), np.atleast_1d(y_mean), share)
+        y_scale = np.where(np.isinf(y_scale), 0.0, y_scale)
+        if y.ndim == 1:
+            return cls(columns, X_mean, X_scale, float(y_mean), float(y_scale[0]))
+        return cls(columns, X_mean, X_scale, y_mean, y_scale)
 
     @classmethod
     def fit_features(cls, data: TrainingData, standardize: Any) -> Self:
@@ -130,13 +134,14 @@ class Standardizer:
         return np.hstack([standardized, codes]) if codes.shape[1] else standardized
 
     def target(self, y: FloatArray) -> FloatArray:
-        return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
+        varies = np.asarray(self.y_scale) > 0
+        return np.asarray(np.divide(y - self.y_mean, self.y_scale, out=np.zeros_like(y), where=varies))
 
     def loc(self, standardized: FloatArray) -> FloatArray:
-        return self.y_mean + self.y_scale * standardized
+        return np.asarray(self.y_mean + self.y_scale * standardized)
 
     def scale(self, variance: FloatArray) -> FloatArray:
-        return self.y_scale * np.sqrt(variance)
+        return np.asarray(self.y_scale * np.sqrt(variance))
 
 
 def _shares(weight: FloatArray | None, n: int) -> FloatArray:

@@ -30,6 +30,7 @@ from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosted_parameters import PARAMETER_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
+from skuq.prediction._rules.survival import SURVIVAL_ADAPTERS
 
 _LEVELS = [level / 200 for level in range(1, 200)]
 """Levels of the quantiles that represent a distribution of an unknown family."""
@@ -163,5 +164,6 @@ ADAPTERS: dict[str, Adapter] = {
     **BOOSTING_ADAPTERS,
     **PARAMETER_ADAPTERS,
     **AUTOML_ADAPTERS,
+    **SURVIVAL_ADAPTERS,
 }
 """Adapters by the path from which users import the class."""
