@@ -22,8 +22,8 @@ class SupportMap(BaseRecalibrator):
     Parameters
     ----------
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. None means all real numbers, so the
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. None means all real numbers, so the
         step changes nothing. Use None as the baseline of a grid search.
 
     See Also
@@ -38,7 +38,7 @@ class SupportMap(BaseRecalibrator):
     means below 5. It has no effect for a mean of 200. Intervals of rounded forecasts cover at least as often
     as intervals of the original forecasts.
 
-    `fit` estimates nothing. `fit` raises a ValueError if a target is outside the support.
+    `fit` does not estimate anything. It raises a ValueError if a target is outside the support.
 
     Examples
     --------
