@@ -36,7 +36,7 @@ from skuq.neural._training.trainer import TrainedFit
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     """Base class of the neural regressors.
 
-    It contains the calibration and the predictions in the units of y.
+    The class implements the calibration and the predictions in the units of y.
     """
 
     factor_: float | FloatArray
@@ -70,7 +70,9 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
         if fit_params:
-            raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
+            raise TypeError(
+                f"{type(self).__name__}.{caller} does not accept the parameters {sorted(fit_params)}."
+            )
         check_unmasked(X, "X")
         target, names = self._read_target(y)
         features = self._check_features(X, target)
@@ -182,23 +184,23 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the predictions of the members, before calibration.
 
-        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws of networks
-        or functions from the posterior. The draws are the same for all rows and all calls.
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` networks or
+        functions that are drawn from the posterior. The draws are the same for all rows and all calls.
 
         Parameters
         ----------
         X : array-like or DataFrame of n rows
             Features, with the columns of the training data.
         return_std : bool, default=False
-            Whether to also return the standard deviations of the noise by the members.
+            Whether to also return the standard deviations of the noise that the members predict.
 
         Returns
         -------
         members : ndarray of shape (n, M), or (n, M, d) for d targets
             Predicted means of the M members, in the units of y.
         members_std : ndarray of shape (n, M), or (n, M, d)
-            Standard deviations of the noise, in the units of y; only with `return_std`. If the noise is
-            constant, all values are equal. If the members do not predict noise, all values are 0.
+            Standard deviations of the noise, in the units of y. Only returned if `return_std` is True. If the
+            noise is constant, all values are equal. If the members do not predict noise, all values are 0.
         """
         self._check_new(X)
         loc, scale = self._current_posterior().draw(self._features(X))

@@ -1,4 +1,4 @@
-"""Validation of the arguments of metrics of several targets."""
+"""Validation of the arguments of metrics for several targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training rows of each member, and batches of these rows. Neither depends on the other members."""
+"""Training rows of each member, and batches of these rows. They do not depend on the other members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of networks, which are standardized numbers and codes of categories, in float64."""
+"""Inputs of networks: standardized numbers and codes of categories, in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 
 FEW_CATEGORIES = 3
-"""In networks with embeddings, a column with at most this number of categories becomes indicators."""
+"""In networks with embeddings, a column with at most this number of categories is converted to indicators."""
 
 
 def table_of(X: Any) -> pd.DataFrame | None:
@@ -29,9 +29,9 @@ def table_of(X: Any) -> pd.DataFrame | None:
 class Columns:
     """Columns of the training rows, with numbers and codes of categories.
 
-    The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories
-    become indicators, which are numbers. Columns of numbers with missing training values, marked in ``gaps``,
-    also get an indicator.
+    The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories are
+    converted to indicators, which are numbers. ``gaps`` marks the columns of numbers with missing training
+    values. They also get an indicator.
     """
 
     encoder: TableEncoder | None
@@ -105,7 +105,7 @@ class Standardizer:
     def fit_features(cls, data: TrainingData, standardize: Any) -> Self:
         """Return the standardizer of the features.
 
-        With "all", all columns have one scale. With False, nothing changes.
+        With "all", all columns have one scale. With False, the features are not changed.
         """
         columns = Columns.fit(data.X, np.inf)
         if not standardize:
@@ -129,7 +129,7 @@ class Standardizer:
     def features(self, X: Any) -> FloatArray:
         numbers, codes = self.columns(X)
         standardized: FloatArray = numbers - self.X_mean
-        standardized /= self.X_scale  # in place, as X may fill much of the memory
+        standardized /= self.X_scale  # in place, because X may be large
         standardized[np.isnan(standardized)] = 0.0
         return np.hstack([standardized, codes]) if codes.shape[1] else standardized
 
@@ -150,7 +150,7 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
     X = _filled(X, share)
-    counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
+    counted = X[share > 0][0] if len(X) else 0.0  # avoids rounding errors of large means
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)
 
