@@ -28,6 +28,8 @@ DIST = Normal(X[:, 0], 0.2 + 0.1 * np.abs(X[:, 1]))
 NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
 WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
+    "CensoringWeightedRegressor": {"estimator": BayesianRidge()},
+    "ConformalSurvivalRegressor": {"estimator": BayesianRidge()},
     "ConformalRegionRegressor": {"estimator": BayesianRidge()},
     "ConformalRegressor": {"estimator": BayesianRidge()},
     "CrossConformalRegressor": {"estimator": BayesianRidge()},
