@@ -638,7 +638,7 @@ FEATURES = {
     "significance of differences between models": (
         "{'paired_permutation_test', 'bootstrap_interval'} <= set(evaluation.__all__)"
     ),
-    "plots": "sum(name.endswith('Display') for name in display_names) == 22",
+    "plots": "sum(name.endswith('Display') for name in display_names) == 23",
 }
 # Rows without a tick, and an expression that is true as long as there is none, where one can be written.
 NO_FEATURES = {

@@ -4,7 +4,7 @@ Waiting times with censored rows: CensoredBoostingRegressor
 
 Half of the rows are censored: their time is only known to be longer than the time of observation.
 :class:`~skuq.regressors.CensoredBoostingRegressor` uses the probability of such times.
-:class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, with weights that
+:class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, whose weights
 represent the censored rows. The plot compares the mean predicted survival curves of two groups with the
 Kaplan-Meier estimates.
 """
@@ -41,9 +41,9 @@ models = {
 }
 for name, model in models.items():
     dist = model.predict_dist(X[test])
-    estimate = ipcw_crps_loss(y[test], dist, event=event[test], upper=6.0)
+    loss = ipcw_crps_loss(y[test], dist, event=event[test], upper=6.0)
     print(
-        f"{name:18s} CRPS up to 6 {estimate:.2f}, of the true times {crps_loss(time[test], dist):.2f}"
+        f"{name:18s} CRPS up to 6 {loss:.2f}, of the true times {crps_loss(time[test], dist):.2f}"
     )
 
 dist = boosting.predict_dist(X[test])
@@ -52,10 +52,9 @@ for name, rows in {"x0 > 0": X[test, 0] > 0, "x0 < 0": X[test, 0] < 0}.items():
     SurvivalCurveDisplay.from_predictions(
         y[test][rows], dist[rows], event=event[test][rows], name=name, ax=ax
     )
-ax.set_xlim(0, 12)
 plt.show()
 
 # %%
-# The forest of the observed rows alone predicts too short times, because long times are often censored. With
-# weights, it is better, and the boosting has the smallest CRPS. Its mean curves stay near the confidence bands
-# of the Kaplan-Meier estimates.
+# The forest of the observed rows alone predicts too short times, because long times are often censored. The
+# weighted rows represent the censored rows up to the largest observed time, but not beyond. The boosting has
+# the smallest CRPS, and its mean curves stay near the confidence bands of the Kaplan-Meier estimates.

@@ -92,11 +92,13 @@ CASES = [
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (
-        CensoredBoostingRegressor(engine="sklearn", max_iter=10, min_samples_leaf=2, cv=2, random_state=0),
+        CensoredBoostingRegressor(
+            engine="sklearn", n_estimators=10, min_samples_leaf=2, cv=2, random_state=0
+        ),
         OUT_OF_SAMPLE | HELD_OUT,
     ),
     (CensoringWeightedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
-    (ConformalSurvivalRegressor(LeastSquaresRegressor(), random_state=0), {}),
+    (ConformalSurvivalRegressor(BayesianRidge(), random_state=0), {}),
 ]
 if find_spec("gpytorch"):
     CASES.append((SparseGaussianProcessRegressor(5, max_iter=8, cv=2, random_state=0), OUT_OF_SAMPLE))
