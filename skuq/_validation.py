@@ -396,6 +396,10 @@ def check_support(
 
 
 def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
+    if values is None:
+        raise TypeError(
+            f"`{name}` must be a number or an array, got None. Pass an infinite value for no bound."
+        )
     array = check_no_nan(as_float_array(values, name), name)
     if array.shape not in {(), (n,)}:
         raise ValueError(f"`{name}` must be a number or have shape ({n},), got {array.shape}.")

@@ -33,10 +33,10 @@ class SupportMap(BaseRecalibrator):
 
     Notes
     -----
-    Clipping never increases the CRPS of a row. Rounding may increase the CRPS of single rows. In ten
-    simulated sets of counts, rounding decreased the mean CRPS by up to 3 % for means below 5. For means above
-    100, rounding had no effect. The coverage of intervals of rounded forecasts is at least the coverage of
-    intervals of the original forecasts.
+    Clipping never increases the CRPS of a row. Rounding may increase the CRPS of single rows. In
+    ``benchmarks/kinds_of_target.py``, "count" decreases the mean CRPS of simulated counts by 1 to 4 % for
+    means below 5. It has no effect for a mean of 200. Intervals of rounded forecasts cover at least as often
+    as intervals of the original forecasts.
 
     `fit` does not estimate anything. It raises a ValueError if a target is outside the support.
 

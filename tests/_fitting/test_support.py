@@ -143,7 +143,7 @@ def test_none_means_no_support():
         ((3, 1), ValueError, r"`support` must have lower < upper, got \(3, 1\)"),
         ((1, 1), ValueError, "`support` must have lower < upper"),
         ((0, 1, 2), ValueError, "`support` must be 'count', 'positive', a pair"),
-        ((0, np.nan), ValueError, "`support` must be finite, got nan"),
+        ((0, np.nan), ValueError, "`support` must be finite, got nan. Use None for no bound"),
         ((np.inf, None), ValueError, "`support` must be finite, got inf"),
         (("a", 1), TypeError, "`support` must be a number, got 'a'"),
         (range(0, 9, 2), ValueError, "if `support` is a range, it must have step 1"),
