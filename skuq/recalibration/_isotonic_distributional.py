@@ -84,8 +84,8 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     >>> y = rng.binomial(2, p)
     >>> recalibrator = IsotonicDistributionalRecalibrator().fit(Normal(2 * p, 0.6), y)
     >>> recalibrated = recalibrator.transform(Normal([1.0], [0.6]))
-    >>> [recalibrated.cdf(count).round(1).item() for count in (0, 1, 2)]  # the true cdf is .25, .75, 1 [0.3,
-    0.8, 1.0]
+    >>> [recalibrated.cdf(count).round(1).item() for count in (0, 1, 2)]  # the true cdf is .25, .75, 1
+    [0.3, 0.8, 1.0]
     """
 
     def __init__(self, *, by: Literal["mean", "median"] = "mean") -> None:
