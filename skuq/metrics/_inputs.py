@@ -128,8 +128,8 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     if missing.any() and not allow_nan:
         row, column = np.argwhere(missing)[0]
         raise ValueError(
-            f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute it, for example by a "
-            "`SimpleImputer`."
+            f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute missing "
+            "values, for example by a `SimpleImputer`."
         )
     return array
 
@@ -176,7 +176,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals. A bound on the atom of the target is replaced by the target."""
+    """Return the central intervals. A bound at the same atom as the target is replaced by the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds

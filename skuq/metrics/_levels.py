@@ -2,9 +2,9 @@
 
 A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
 the target, and the central intervals of all coverages c >= |2 PIT - 1| contain the target. Location-scale
-families need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target
-on an atom is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore
-increases linearly with the level.
+families need no cdf, because standardized targets are compared with standard quantiles. If a target equals an
+atom, its PIT is uniform on [F(y-), F(y)]. The covered share of such a target increases linearly with the
+level.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Share of each row.
+    """Levels at which rows become covered.
 
-    The covered part of the share rises linearly from 0 at the level ``start`` to the whole share at the level
-    ``stop``.
+    The covered share of a row rises linearly from 0 at level ``start`` to ``share`` at level ``stop``.
     """
 
     start: FloatArray
@@ -47,7 +46,7 @@ class Entry(NamedTuple):
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     """Return the levels at which each target becomes covered.
 
-    On an atom, the covered share grows between two levels.
+    If a target equals an atom, its covered share grows between two levels.
     """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
@@ -99,10 +98,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of the bins.
-
-    It computes the covered weight of each bin at each level, shape (bins, k).
-    """
+    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]

@@ -80,7 +80,8 @@ def crps_loss(
     .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1\{t \ge y\})^2 dt
         = E|X - y| - \tfrac12 E|X - X'|, \quad X, X' \sim F,
 
-    in closed form if the family has one. The cost is O(n), or O(n m) for sorted ensembles of m members.
+    If the family has a closed form of the CRPS, the closed form is used. The cost is O(n), or O(n m) for
+    sorted ensembles of m members.
 
     References
     ----------
@@ -156,7 +157,7 @@ def nll_loss(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
 ) -> float:
-    r"""Return the negative log-likelihood (NLL), the mean negative log density at the targets.
+    r"""Return the negative log-likelihood (NLL): the mean negative log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
     the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
@@ -191,13 +192,14 @@ def nll_loss(
     Raises
     ------
     NoDensityError
-        If the forecast has atoms and is not discrete: an ensemble, a scale of 0, a clipped forecast, or a
-        `~skuq.distributions.Hurdle` of a continuous distribution. Such a forecast is scored in two parts: the
-        probability of the atom by the log loss of classification, and the rest by this function.
+        If the forecast has atoms and is not discrete. Examples are an ensemble, a scale of 0, a clipped
+        forecast, and a `~skuq.distributions.Hurdle` of a continuous distribution. Score such a forecast in
+        two parts: the probability of the atom by the log loss of classification, and the continuous part by
+        this function.
 
     See Also
     --------
-    crps_loss : Defined for every distribution.
+    crps_loss : Score that is defined for every distribution.
 
     Notes
     -----

@@ -17,7 +17,7 @@ from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
-"""Normal scores are rounded to this number of decimals, in units of their spread. Further decimals are
+"""Number of decimals to which normal scores are rounded, in units of their spread. Further decimals are
 rounding errors."""
 
 _MOST_BLUR = 0.7
@@ -29,7 +29,7 @@ For n from 20 to 5000, the gap is larger for less than 1 % of the samples from a
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""Scores are clipped at this distance from the median, in interquartile ranges."""
+"""Largest distance of a score from the median, in interquartile ranges. Scores beyond it are clipped."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
@@ -40,26 +40,27 @@ for linear maps and worse for nonlinear maps.
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels so that observed levels equal nominal levels.
+    r"""Recalibrate the probability levels so that observed frequencies equal nominal levels.
 
-    After the map, for example, 90 % of the calibration targets are below the 90 % quantiles. The class
-    corrects bias, width and shape of the distributions. The map is the same for all rows: if distributions
-    are too narrow in one region and too wide in another, only the average is corrected. Prefer
+    For example, 90 % of the calibration targets are below the recalibrated 90 % quantiles. The class corrects
+    bias, width and shape of the distributions. The map is the same for all rows. If distributions are too
+    narrow in one region and too wide in another, only the average width is corrected. Prefer
     `StdScalingRecalibrator` if there are fewer than about 100 rows, or if the point prediction must not
     change.
 
     Parameters
     ----------
     n_knots : "auto", int or None, default="auto"
-        Number of knots of the map. An integer is the number of evenly spaced ranks. "auto" uses evenly spaced
-        ranks, twice the cube root of n, and the ranks 1, 2, 4, ... from each end for the tails. With None,
-        each row is a knot, as in the published method: intervals are as good as with "auto", but the density
-        is rough, and the time to compute moments is proportional to n.
+        Number of knots of the map. The knots are at ranks of the calibration rows. An integer is the number
+        of evenly spaced ranks. "auto" uses :math:`2 n^{1/3}` evenly spaced ranks, and the ranks 1, 2, 4, ...
+        from each end for the tails. With None, each row is a knot, as in the published method. With None,
+        intervals are as good as with "auto", but the density is rough, and the time to compute moments is
+        proportional to n.
     smooth : bool, default=False
         With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
-        half the estimation error, which is noticeable up to a few thousand rows. Use False if observations
-        end abruptly inside the predicted distribution, such as waiting times at 0, because a kernel blurs
-        this edge.
+        half the estimation error. With more than a few thousand rows, the difference is small. Use False if
+        the distribution of the targets has an abrupt edge, because a kernel blurs the edge. For example,
+        waiting times have an abrupt edge at 0.
 
     Attributes
     ----------
@@ -67,38 +68,38 @@ class IsotonicRecalibrator(BaseRecalibrator):
         The map :math:`R` from predicted levels to observed levels.
     outside_share_ : float
         Share of the rows whose target is outside the support of the distribution, for example below the
-        smallest member of an ensemble. A map of levels has no effect on these rows. If the share is well
-        above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
+        smallest member of an ensemble. No map of the probability levels corrects these rows. If the share is
+        well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
-    EmpiricalRecalibrator : One shape for all rows, which also corrects targets outside the support.
+    EmpiricalRecalibrator : One shape for all rows. It also corrects forecasts whose support excludes targets.
     ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
-    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     StdScalingRecalibrator : One factor for all standard deviations.
 
     Notes
     -----
-    The recalibrated distribution has the distribution function :math:`R(F(y))`, the density
-    :math:`R'(F(y)) f(y)` and the quantile function :math:`F^{-1}(R^{-1}(p))`. The map :math:`R` is fitted
-    [1]_ to the PIT values :math:`u_i = F_i(y_i)` and their plotting positions (Weibull): rank :math:`i` of
-    :math:`n` has the position :math:`i / (n + 1)`. Equal values have their mean rank, and a row with weight k
+    The recalibrated distribution has the distribution function :math:`R(F(y))`, the density :math:`R'(F(y))
+    f(y)` and the quantile function :math:`F^{-1}(R^{-1}(p))`. The map :math:`R` is fitted [1]_ to the PIT
+    values :math:`u_i = F_i(y_i)` and their plotting positions (Weibull). The value with rank :math:`i` of
+    :math:`n` has the position :math:`i / (n + 1)`. Equal values get their mean rank. A row with weight k
     counts as k equal values. These points already increase, so isotonic regression does not change them.
     Linear interpolation makes the map strictly increasing.
 
     Interpolation, thinning and smoothing use the normal scores :math:`x_i = \Phi^{-1}(u_i)`. For a `Normal`,
-    the scores are :math:`(y_i - \mu_i) / \sigma_i`; they are finite even if a target is many standard
-    deviations away, so any degree of overconfidence is corrected. The same holds for `NormalMixture`,
-    `Quantiles` and distributions that are built on them. In families whose extreme levels underflow, rows
-    beyond 38 normal scores count as outside the support. Beyond the outermost knots, the map continues with
-    one slope, the ratio of the standard deviations of observed and predicted scores. For families with power
-    tails, this slope is at least 1, so that moments exist if they exist for the model.
+    the scores are :math:`(y_i - \mu_i) / \sigma_i`. These scores are finite even if a target is many standard
+    deviations from the mean, so any degree of overconfidence is corrected. The scores are also finite for
+    `NormalMixture`, `Quantiles` and distributions that are based on these families. In families whose extreme
+    levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the outermost knots,
+    the map of the scores is linear. Its slope is the ratio of the standard deviations of observed and
+    predicted scores. For families with power tails, this slope is at least 1, so that moments of the result
+    exist if the moments of the model exist.
 
-    If a target is on an atom, the row is distributed evenly over the levels from :math:`F(y-)` to
-    :math:`F(y)`, which is the expectation of the randomized PIT [3]_. A target is on an atom if both agree in
-    single precision.
+    If a target equals an atom in single precision, the row is distributed evenly over the levels from
+    :math:`F(y-)` to :math:`F(y)`. This is the expected distribution of the randomized PIT [3]_.
 
     If targets are censored, the ranks are replaced by the Kaplan-Meier estimate of the PIT values, or by the
     estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed PIT
@@ -106,14 +107,15 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
     kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.
-    (In [2]_, the kernel is on the scale of levels instead.) The scores are first shrunk toward their mean to
+    In [2]_, the kernel is instead applied to the levels. The scores are first shrunk toward their mean to
     compensate for the variance of the kernel, so that the estimate of a linear map is linear. The bandwidth
     is halved while the estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The
     estimate is used where its values are between 1 / (n + 1) and n / (n + 1).
 
-    If there are few rows, the map is noisy. For a calibrated model, it increases the negative log-likelihood
-    on new rows by 0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025. With fewer than 12
-    rows, a `SmallSampleWarning` is issued.
+    If there are few rows, the map is noisy. For a calibrated model, the map increases the negative
+    log-likelihood on new rows by 0.19 with 20 rows and by 0.08 with 100 rows. With ``smooth=True``, the
+    increase is 0.08 with 20 rows and 0.025 with 100 rows. With fewer than 12 rows, a `SmallSampleWarning` is
+    issued.
 
     Cost: O(n log n) time and O(n) memory. The fitted map stores only the knots.
 
@@ -130,7 +132,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model with a bias of +1 and with twice the true standard deviation:
+    This model has a bias of +1, and its standard deviation is twice the true value:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -227,16 +229,15 @@ class IsotonicRecalibrator(BaseRecalibrator):
         self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, *, light_tails: bool
     ) -> None:
         """Fit the map to the normal scores of the PIT values, without censored rows; n counts all rows."""
-        n_knots = self._check_n_knots()
-        scores, positions, masses = _plotting_positions(lower, upper, weight, n)
-        slope = _outer_slope(scores, positions, masses, light_tails=light_tails)
-        if self.smooth and np.count_nonzero(masses) > 1:
-            scores, positions = _kernel_estimate(scores, positions, masses, n)
-        elif n_knots is not None:
-            n_levels = round(2 * n ** (1 / 3)) if isinstance(n_knots, str) else n_knots
-            n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
-            scores, positions = _thin(scores, positions, masses, n, n_levels)
-        self.level_map_ = _level_map(scores, ndtri(positions), slope)
+        self.level_map_ = isotonic_level_map(
+            lower,
+            upper,
+            weight,
+            n,
+            light_tails=light_tails,
+            n_knots=self._check_n_knots(),
+            smooth=self.smooth,
+        )
 
     def _check_n_knots(self) -> Literal["auto"] | int | None:
         n_knots = self.n_knots
@@ -251,6 +252,28 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
+
+
+def isotonic_level_map(
+    lower: FloatArray,
+    upper: FloatArray,
+    weight: FloatArray | None,
+    n: float,
+    *,
+    light_tails: bool,
+    n_knots: Literal["auto"] | int | None = "auto",
+    smooth: bool = False,
+) -> LevelMap:
+    """Return the map from the normal scores of the PIT values to their plotting positions among n rows."""
+    scores, positions, masses = _plotting_positions(lower, upper, weight, n)
+    slope = _outer_slope(scores, positions, masses, light_tails=light_tails)
+    if smooth and np.count_nonzero(masses) > 1:
+        scores, positions = _kernel_estimate(scores, positions, masses, n)
+    elif n_knots is not None:
+        n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
+        n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
+        scores, positions = _thin(scores, positions, masses, n, n_levels)
+    return increasing_level_map(scores, ndtri(positions), slope)
 
 
 def _plotting_positions(
@@ -299,7 +322,7 @@ def _thin(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the map at a few positions.
 
-    The positions depend only on n and on large groups of equal values.
+    These positions depend only on n and on large groups of equal values.
     """
     if not len(scores):
         return scores, positions
@@ -372,7 +395,8 @@ def center_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, flo
     return center, unit * float(np.sqrt(np.average(np.square((held - center) / unit), weights=masses)))
 
 
-def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
+def increasing_level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
+    """Return the map through the knots. Knots that differ only by rounding are merged."""
     keep = np.ones(len(scores), dtype=bool)
     for knots in (scores, values):
         size = np.maximum(np.abs(knots[1:]), np.ptp(knots) if len(knots) else 0.0)

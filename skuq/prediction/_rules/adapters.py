@@ -125,7 +125,7 @@ def _skpro_scipy(
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Return the samples as an Empirical distribution. They are a data frame with the index (sample, row)."""
+    """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
@@ -166,4 +166,4 @@ ADAPTERS: dict[str, Adapter] = {
     **AUTOML_ADAPTERS,
     **SURVIVAL_ADAPTERS,
 }
-"""Adapters by the import path that users have for the class."""
+"""Adapters by the path from which users import the class."""
