@@ -291,6 +291,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # a lower bound is not a prediction of the mean
         try:
             tags.input_tags = get_tags(self.estimator).input_tags
         except Exception:  # Estimators of other packages may have no tags or broken tags.
