@@ -79,8 +79,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         single networks, the CRPS on seven data sets is 1.08 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
-    batch_size : int, default=64
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size. "auto" is
+        64, or 32 if a member has fewer than 600 training rows.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
         and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
@@ -223,7 +224,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         validation_size: Any = 0.2,
         learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
-        batch_size: int = 64,
+        batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         clip_norm: float | None = 5.0,
         cv: Any = 5,

@@ -48,7 +48,7 @@ class TrainingOptions:
     """Options of a training. Fits with equal options may be trained together."""
 
     architecture: Architecture
-    batch_size: int = 32
+    batch_size: int | str = 32
     max_epochs: int | str = "auto"
     auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
     further_epochs: int = 0
@@ -152,7 +152,7 @@ class FitPlan:
     selection_mask: BoolArray | None = None
     score_weight: FloatArray | None = None  # in the score, shape (n,)
 
-    def batch_shape(self, batch_size: int) -> tuple[int, int]:
+    def batch_shape(self, batch_size: int | str) -> tuple[int, int]:
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:
