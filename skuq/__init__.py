@@ -19,6 +19,7 @@ The quick start uses the names of this package. Import all other names from thes
 - ``skuq.exceptions``: errors and warnings
 """
 
+from skuq._cli.versions import show_versions
 from skuq._versioned import __version__
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist, register, supports_dist
@@ -31,5 +32,6 @@ __all__ = [
     "get_scorer",
     "predict_dist",
     "register",
+    "show_versions",
     "supports_dist",
 ]

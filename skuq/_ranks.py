@@ -47,7 +47,7 @@ class WeightedRanks:
             self._set(np.sort(values), None)
             return
         if not weights.all():
-            # Values of weight 0 are dropped, because the quantile at target 0 must have a positive weight.
+            # Values of weight 0 are dropped, so that the smallest value has a positive weight.
             values, weights = values[weights > 0], weights[weights > 0]
         order = np.argsort(values, kind="stable")
         self._set(values[order], weights[order])

@@ -60,8 +60,8 @@ class NonFinitePredictionError(SkuqError, ValueError):
     first : int
         First row without a finite prediction.
     places : tuple of str
-        Folds or members for which the estimator was fitted, innermost first. Empty if it was fitted on all
-        rows.
+        Folds or members for which the estimator was fitted. For nested estimators, the innermost fold or
+        member comes first. The tuple is empty if the estimator was fitted on all rows.
     advice : str
         Remedy specific to this estimator; may be empty.
     """

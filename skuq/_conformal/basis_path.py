@@ -166,7 +166,7 @@ def _first_bound(
 def _first_crossing(
     rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return the row whose residual is the first to become 0, or -1, and the dual variable of this row."""
+    """Return the row whose residual becomes 0 first (-1 without such a row), and its dual variable."""
     of_basic = rows.phi[basic]
     beta = _solve(of_basic, rows.scores[basic])
     # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0

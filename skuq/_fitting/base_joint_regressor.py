@@ -7,17 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.metadata import routed_groups, router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.several_targets import check_targets, column_labels
-from skuq._fitting.training_data import TrainingData, check_wrapped
+from skuq._fitting.training_data import TrainingData, check_rows, check_wrapped
 from skuq._sklearn_compat import CallbackSupportMixin, routing_enabled, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_new, check_sample_weight, check_X
+from skuq._validation import check_new, check_X
 from skuq._versioned import versioned
 from skuq.distributions import JointDistribution
 
@@ -95,12 +94,8 @@ class BaseJointRegressor(
             check_wrapped(one)
         check_X(X)
         targets = check_targets(y, self)
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)  # converts X only if its rows cannot be selected
-        check_consistent_length(X, targets.values)
-        n, d = targets.values.shape
-        if n < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
+        X, weight, metadata = check_rows(self, X, targets.values, sample_weight, fit_params)
+        d = targets.values.shape[1]
         if isinstance(self.estimator, list | tuple) and len(self.estimator) != d:
             raise ValueError(
                 f"`estimator` must be one estimator or a list of {d}, one per column of `y`, got a list of "
@@ -108,10 +103,16 @@ class BaseJointRegressor(
             )
         self.n_outputs_ = d
         self.target_names_ = None if targets.names is None else np.array(targets.names, dtype=object)
-        weight = check_sample_weight(sample_weight, n)
-        metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
         params, groups = self._split_metadata(metadata, caller)
-        return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
+        return TrainingData(
+            X,
+            targets.values,
+            weight,
+            params=params,
+            groups=groups,
+            metadata=metadata,
+            target_names=targets.names,
+        )
 
     def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
         names = self._children()

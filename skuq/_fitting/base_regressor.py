@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags, check_consistent_length, get_tags
 
 from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
 from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
@@ -16,10 +16,10 @@ from skuq._fitting.metadata import router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.support import Support, read_support
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, check_y, read_training
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_new
+from skuq._validation import DEFAULT_COVERAGE, check_new, check_sample_weight
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
@@ -107,11 +107,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         folds = self._cross_fit(data, progress)
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
-        warn_of_mismatch(
-            find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions from the models of the folds, but the model that is "
-            "fitted to all rows predicts new rows",
-        )
+        if data.y.ndim == 1:  # the models of several targets are not compared
+            warn_of_mismatch(
+                find_mismatch(self, folds, data.X, data.y, _quartiles),
+                "`fit_transform` returns distributions from the models of the folds, but the model that is "
+                "fitted to all rows predicts new rows",
+            )
         return dist
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
@@ -248,6 +249,16 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         progress.close()
         return rows, self._on_support(dist)
 
+    def _read_observed(self, X: Any, y: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Return the checked targets and weights of rows that are passed to `partial_fit`."""
+        self._check_new(X)
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        support = self._support()
+        if support is not None:
+            support.check(target, self.support)  # type: ignore[attr-defined]
+        return target, check_sample_weight(sample_weight, len(target))
+
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -319,7 +330,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
             for example because it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
-            Standard deviation in the units of y, only with `return_std`.
+            Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_new(X)
         if return_std:

@@ -93,7 +93,7 @@ def _split_plain(
             f"{advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):
-        raise TypeError(f"{type(owner).__name__}.fit takes no parameters {sorted(params)}.")
+        raise TypeError(f"{type(owner).__name__}.fit does not accept the parameters {sorted(params)}.")
     return params, weight_params_for(owner.estimator, weight) if weight is not None else {}, groups
 
 

@@ -37,11 +37,11 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     factor_ : float
         Standard deviation of the standardized residuals. Above 1 if the model was overconfident.
     level_map_ : LevelMap or None
-        Map from the normal distribution to the distribution of the residuals; None unless ``smooth``.
+        Map from the normal distribution to the distribution of the residuals. None if ``smooth=False``.
     members_ : ndarray or None
-        Sorted standardized residuals; None if ``smooth``.
+        Sorted standardized residuals. None if ``smooth=True``.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -61,11 +61,11 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     beyond the outermost residuals are normal. Mean and standard deviation therefore differ slightly from the
     formulas above.
 
-    Point masses that equal their targets are ignored. The shape is the same for all rows: if distributions
-    are too narrow in one region and too wide in another, only the average is corrected.
+    Rows whose target equals a predicted point mass are ignored. The shape is the same for all rows: if
+    distributions are too narrow in one region and too wide in another, only the average is corrected.
 
-    Cost: O(n log n) time and O(n) memory. The fitted recalibrator stores n numbers, or a few tens if
-    ``smooth``.
+    Cost: O(n log n) time and O(n) memory. The fitted recalibrator stores n numbers, or a few tens of numbers
+    with ``smooth=True``.
 
     References
     ----------

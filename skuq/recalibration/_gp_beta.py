@@ -45,7 +45,7 @@ def _log_exponents(latent: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class BetaLikelihood:
-    """Ratio of the recalibrated density to the original density, at the observed levels."""
+    """Ratio of the recalibrated density to the original density, at the PIT values."""
 
     # With the level t and z = a log t - b log(1 - t) + c, the logarithm of the ratio is log(a / t + b / (1 -
     # t)) + log s(z) + log s(-z), where s is the logistic function.
@@ -107,12 +107,12 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(GPRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    The map gives, for each predicted quantile, the share of targets below this quantile for similar
-    predictions. It has three parameters: bias, scale and skewness. Each parameter is a smooth function of the
-    predicted mean and standard deviation, so the map corrects a bias and widths that differ between regions.
-    It cannot change the number of modes of a distribution. Prefer `GPNormalRecalibrator` if only the scale is
-    wrong, or if the result must be normal. Prefer `IsotonicRecalibrator` if the errors are the same for all
-    predictions. With fewer than about 200 rows, both alternatives are safer.
+    For each predicted quantile, the map estimates the share of targets below this quantile among rows with
+    similar predictions. The map has three parameters: bias, scale and skewness. Each parameter is a smooth
+    function of the predicted mean and standard deviation, so the map corrects errors that differ between
+    regions. The map cannot change the number of modes of a distribution. Prefer `GPNormalRecalibrator` if
+    only the scale is wrong, or if the result must be normal. Prefer `IsotonicRecalibrator` if the errors are
+    the same for all predictions. With fewer than about 200 rows, both alternatives are safer.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class GPBetaRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 20 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -141,14 +141,15 @@ class GPBetaRecalibrator(GPRecalibrator):
         ``n_inducing_points`` if fewer points are sufficient.
     outside_share_ : float
         Share of the rows whose target is outside the support of the distribution after standardization (see
-        Notes), for example below the smallest member of an ensemble. A map of levels has no effect on these
-        rows. If the share is well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
+        Notes), for example below the smallest member of an ensemble. No map of the probability levels
+        corrects these rows. If the share is well above 0.1, 90 % intervals cannot cover 90 %, and `fit`
+        raises an error.
     elbo_ : float
         Evidence lower bound for the calibration rows, relative to their density under the model.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -184,8 +185,8 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     A target outside the support, which may occur for an ensemble, has the level 0 or 1. These rows are
     distributed evenly over the outermost levels, in proportion to their number. A target on an atom is
-    distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores point masses
-    that equal their targets.
+    distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores rows whose
+    target equals a predicted point mass.
 
     There are four differences from GPBeta in netcal. The three latent functions are separate, and not
     multiples of one function. Expectations are computed by cubature, and not from 128 draws. With any batch

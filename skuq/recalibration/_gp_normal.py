@@ -43,8 +43,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
     The class corrects a model that is overconfident in one region and underconfident in another. The factor
-    is a smooth function of the predicted mean and standard deviation. Bias and shape are not corrected: means
-    do not change, and the distributions of a biased model become wider. Prefer `StdScalingRecalibrator` if
+    is a smooth function of the predicted mean and standard deviation. Means and shapes do not change. The
+    distributions of a biased model become wider. Prefer `StdScalingRecalibrator` if
     there are fewer than about 100 rows. Prefer `GPBetaRecalibrator` if bias and skewness depend on the
     prediction, and `IsotonicRecalibrator` if they are the same for all predictions.
 
@@ -57,7 +57,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 100 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -78,7 +78,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -104,7 +104,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     For a family other than `Normal`, :math:`\sigma` is the standard deviation, and the likelihood is the
     likelihood of a normal distribution. The distribution is scaled about its mean and keeps its shape. Point
-    masses do not change. `fit` ignores point masses that equal their targets.
+    masses do not change. `fit` ignores rows whose target equals a predicted point mass.
 
     There are four differences from GPNormal in netcal. With any batch size, the data have their full weight
     relative to the prior. The result does not depend on the units. Expectations are exact. The kernel

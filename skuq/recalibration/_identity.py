@@ -16,7 +16,7 @@ class IdentityRecalibrator(BaseRecalibrator):
     See Also
     --------
     StdScalingRecalibrator : One factor for all standard deviations.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
 
     Examples
     --------

@@ -19,9 +19,10 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     The class orders the calibration rows by their point predictions. It then estimates the whole
     distribution of the target as a function of the point prediction. The only assumption is that a larger
     prediction means a larger target, in the sense of stochastic order. The result has atoms at the observed
-    targets, so use the class if the target has few values, such as grades or small counts. It can be part of
-    a `Mixture` with the original distribution. If the target is continuous, prefer `IsotonicRecalibrator` or
-    `EmpiricalRecalibrator`, because the class ignores the predicted standard deviation.
+    targets, so use the class if the target has few values, such as grades or small counts. The class ignores
+    the predicted standard deviation. If the target is continuous, prefer `IsotonicRecalibrator` or
+    `EmpiricalRecalibrator`. A `Mixture` of the result and the original distribution is often better than
+    either of them.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     table_ : StepTable
         Fitted cdf at each of these predictions, with a threshold at each distinct target.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -53,16 +54,18 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
         F_z(x_k) = \min_{i \le k} \max_{j \ge k}
         \frac{\sum_{l=i}^j w_l 1\{y_l \le z\}}{\sum_{l=i}^j w_l}
 
-    On the calibration rows, no other increasing function of the prediction has a lower CRPS. Rows with equal
-    predictions form one point. Between two points, the cdf is the linear interpolation of both cdfs in x.
-    Outside, it is the cdf of the nearest point.
+    Of all forecasts whose distributions increase with the prediction, these have the lowest CRPS on the
+    calibration rows. Rows with equal predictions form one point. Between two points, the cdf is the linear
+    interpolation of their cdfs. Below the smallest and above the largest prediction, the cdf of the nearest
+    point is used.
 
-    Each fitted distribution is based on the few rows of its blocks. Intervals from fewer than about 1000 rows
-    are therefore too narrow: 90 % intervals covered 68 to 83 % of new targets in small data sets. No
-    distribution extends beyond the observed targets.
+    At each threshold, rows with neighboring predictions form blocks with a common probability. The blocks
+    contain few rows, so intervals are too narrow if there are fewer than about 1000 calibration rows. In
+    small data sets, 90 % intervals covered 68 to 83 % of new targets. No distribution extends beyond the
+    observed targets.
 
-    Cost: the thresholds are visited in increasing order, and only the blocks that contain new targets are
-    fitted again. Time and memory depend on the number of blocks per threshold, about :math:`n^{0.4}`.
+    Cost: the thresholds are visited in increasing order. Only blocks that contain new targets are computed
+    again. Time and memory depend on the number of blocks per threshold, which is about :math:`n^{0.4}`.
 
     References
     ----------

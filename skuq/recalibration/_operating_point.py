@@ -36,32 +36,33 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     r"""Choose the width of the intervals for a given miss rate, or for the lowest cost of width and misses.
 
     Use this class, for example, if at most 5 % of the targets may be outside the intervals, or if a miss
-    costs a hundred times as much as a unit of width. It calibrates the central interval with the coverage
-    `coverage`, and rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator`
-    if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator` or
-    `IsotonicRecalibrator` if you need the whole distribution.
+    costs a hundred times as much as a unit of width. The class calibrates the central interval with the
+    nominal coverage `coverage`, and rescales the rest of each distribution by the same factor. Prefer
+    `ConformalRecalibrator` if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator`
+    or `IsotonicRecalibrator` if you need the whole distribution.
 
     Parameters
     ----------
     miss_rate : float, default=None
-        Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Exactly one
-        of `miss_rate` and `cost` must be given.
+        Largest share of the calibration targets that may be outside the intervals, strictly between 0 and 1.
+        Exactly one of `miss_rate` and `cost` must be given.
     cost : float or pair of float, default=None
-        Costs of width and misses. With a number c in [0, 1], one unit of width costs c and one unit of misses
-        costs 1 - c, with lengths in units of the standard deviation of y. A pair contains the cost of one
-        unit of width and the cost of one unit of misses, with lengths in the units of y.
+        Costs of width and misses. With a number c in [0, 1], one unit of width costs c, and one unit of
+        misses costs 1 - c. Lengths are then divided by the standard deviation of y. A pair contains the cost
+        of one unit of width and the cost of one unit of misses. Lengths are then in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Width in the cost: the mean half width of the intervals, or the mean distance from a covered target to
-        the nearest bound.
+        Definition of the width in the cost. "bandwidth" is the mean half width of the intervals. "excess" is
+        the mean distance from a covered target to the nearest bound.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Misses in the cost: their share, or the mean distance from a target to its interval.
+        Definition of the misses in the cost. "miss_rate" is the share of targets outside their intervals.
+        "deficit" is the mean distance from a target to its interval.
     vary : {"scale", "bias"}, default="scale"
         Change of the intervals. "scale" multiplies the distances of all bounds from the means by one factor.
-        "bias" adds one number, in the units of y, to these distances. The number may be negative; negative
-        distances become 0.
+        "bias" adds one number, in the units of y, to these distances. The number may be negative. Distances
+        that would become negative become 0.
     coverage : float, default=None
-        Nominal coverage of the central interval. At this coverage, the recalibrated distribution has the
-        chosen intervals. None is ``1 - miss_rate``, or 0.9 with `cost`.
+        Nominal coverage of the central interval. ``interval(coverage)`` of the recalibrated distribution
+        returns the chosen intervals. None means ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -98,10 +99,10 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     is a point mass. A point mass whose distances become positive becomes a normal distribution.
 
     The miss rate holds for the calibration rows. For new rows, the expected miss rate is larger by at most 1
-    / (n + 1); `ConformalRecalibrator` corrects this difference. A bias is not corrected, but increases the
+    / (n + 1). `ConformalRecalibrator` corrects this difference. A bias is not corrected. It increases the
     width.
 
-    Cost: two evaluations of intervals and a sort, O(n log n) time and O(n) memory.
+    Cost: O(n log n) time and O(n) memory, for two evaluations of intervals and one sort.
 
     References
     ----------

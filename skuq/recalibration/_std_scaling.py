@@ -24,9 +24,9 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply all standard deviations by one factor, which is fitted to the calibration rows.
 
     The class corrects the overall width of the distributions. The means, the order of the rows by standard
-    deviation and the shape of each distribution do not change. A few tens of calibration rows are enough. If
-    there are a few hundred rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if
-    narrow and wide predictions need different factors. Prefer `IsotonicRecalibrator` if the model is biased,
+    deviation and the shape of each distribution do not change. A few tens of calibration rows are enough.
+    Prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if narrow and wide predictions need
+    different factors and there are a few hundred rows. Prefer `IsotonicRecalibrator` if the model is biased,
     or if its distributions have the wrong shape.
 
     Parameters
@@ -35,7 +35,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         Criterion for the factor. "nll" makes the mean squared standardized residual equal to 1; for normal
         predictions, this maximizes the likelihood. "crps" minimizes the mean CRPS; outliers have little
         influence. "coverage" chooses the factor for which the central intervals with the coverage `coverage`
-        contain this share of the calibration targets; other intervals have no influence.
+        contain this share of the calibration targets. Other intervals have no influence.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1. Only used with
         ``objective="coverage"``.
@@ -49,14 +49,14 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     factor_ : float
         The factor, without units. Above 1 if the model was overconfident.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
 
     Notes
     -----
@@ -76,14 +76,13 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     "coverage" chooses the smallest factor for which the share of covered targets is at least `coverage`. For
     a symmetric family, this factor is the quantile of :math:`|z_i|` divided by the quantile of the family.
     All intervals must contain their means. For new rows, the expected coverage is lower by at most 1 / (n +
-    1); `ConformalRecalibrator` corrects this difference.
+    1). `ConformalRecalibrator` corrects this difference.
 
-    Point masses that equal their targets are ignored, because they contain no information about the factor. A
-    bias is not corrected, but makes the distributions wider.
+    Rows whose target equals a predicted point mass contain no information about the factor. They are ignored.
+    A bias is not corrected. It makes the distributions wider.
 
-    Cost: O(n) time and memory for "nll"; a sort for "coverage" and ``robust``. "crps" needs about a dozen
-    evaluations of the CRPS and the distribution function, or four times this number if distributions have
-    atoms.
+    Cost: O(n) time and memory for "nll". "coverage" and ``robust=True`` need one sort. "crps" needs about a
+    dozen evaluations of the CRPS and the distribution function, or about 50 if distributions have atoms.
 
     References
     ----------

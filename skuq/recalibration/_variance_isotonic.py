@@ -46,7 +46,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     variance_ : ndarray of shape (k,)
         Recalibrated variance at each knot. The values are positive and do not decrease.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -66,15 +66,25 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     linear function of the logarithm of the predicted variance. Beyond the outermost knots, the variance is
     proportional to the predicted variance. A single block gives the factor of `StdScalingRecalibrator`.
 
-    For a calibrated model, isotonic regression increases the negative log-likelihood on new rows by .031 with
-    20 calibration rows, .018 with 100, .009 with 500 and .001 with 10 000. A single factor increases it by
-    .031, .004, .001 and .000. If the true standard deviations are the squares of the predicted ones, the
-    negative log-likelihood with isotonic regression is lower than with a single factor, by .00, .12, .13 and
-    .13. With 100 rows and blocks of one row, the increase for a calibrated model is .05; without the
-    additional row in the first block, it is 2.
+    The table shows the negative log-likelihood on new rows. The first two columns of results are increases
+    for a calibrated model, relative to no recalibration. In the last column, the true standard deviations are
+    the squares of the predicted standard deviations. The column shows how much lower the negative
+    log-likelihood is with isotonic regression than with a single factor.
 
-    Point masses that equal their targets are ignored, because they contain no information about the scale. A
-    bias is not corrected, but makes the distributions wider.
+    ================  ==========================  ===============================  ======================
+    calibration rows  calibrated, isotonic        calibrated, a single factor      squared stds, decrease
+    ================  ==========================  ===============================  ======================
+    20                0.031                       0.031                            0.00
+    100               0.018                       0.004                            0.12
+    500               0.009                       0.001                            0.13
+    10 000            0.001                       0.000                            0.13
+    ================  ==========================  ===============================  ======================
+
+    With 100 rows and blocks of one row, the increase for a calibrated model is 0.05. Without the additional
+    row in the first block, the increase is 2.
+
+    Rows whose target equals a predicted point mass contain no information about the scale. They are ignored.
+    A bias is not corrected. It makes the distributions wider.
 
     Cost: one sort, O(n log n) time and O(n) memory. At most the square root of n knots are stored.
 

@@ -40,34 +40,38 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     classifier : estimator
-        Classifier with ``predict_proba``; cloned. It is fitted to 1 for the value ``at`` and 0 for others.
+        Classifier with ``predict_proba``; cloned. It is fitted to the labels 1 (the target is ``at``) and 0
+        (any other value).
     regressor : estimator
-        Any estimator that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
+        Any estimator that `predict_dist` accepts; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
     at : float, default=0.0
-        The value, in the units of y. If all other values lie on one side of ``at``, the distribution of the
-        regressor is truncated to this side. The value may also lie inside the range of the other values.
+        The value that the classifier predicts, in the units of y. If all other values lie on one side of
+        ``at``, the distribution of the regressor is truncated to this side. The value may also lie inside the
+        range of the other values.
     calibration : {"sigmoid", "isotonic", None}, default="sigmoid"
         Calibration of the classifier on folds by scikit-learn's `CalibratedClassifierCV`. None uses the
         probabilities of the classifier, without refits on folds. A `CalibratedClassifierCV` as ``classifier``
         is not calibrated again.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the calibration and of `fit_transform`. For the calibration, an int k is
+        Folds of the calibration and of `fit_transform`. For the calibration, an int k means
         ``StratifiedKFold(k, shuffle=True)``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib in `fit_transform`.
 
     Attributes
     ----------
     classifier_ : estimator
-        The fitted classifier, calibrated unless ``calibration=None``.
+        The fitted classifier. It is calibrated if ``calibration`` is not None.
     regressor_ : estimator
         The fitted regressor.
     side_ : {"above", "below", "both"}
@@ -78,33 +82,35 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     Raises
     ------
     ValueError
-        If no row has the value ``at``, or fewer than two rows have another value.
+        If no row has the value ``at``, or if fewer than two rows have another value.
 
     See Also
     --------
     skuq.distributions.Hurdle : The predicted distribution.
-    UncertaintyRegressor : A distribution for any regressor, with the parameter ``support``.
+    UncertaintyRegressor : Predictive distribution for any regressor. Its parameter ``support`` excludes
+        negative values.
 
     Notes
     -----
-    With the probability p of the value a and the cdf G of the regressor, truncated to its side, the cdf is
-    :math:`p 1\{a \le y\} + (1 - p) G(y)` [1]_. With an integer support, G is the distribution of the integers
-    on its side of a. A zero-inflated model has the same distributions; only its parameters have another
-    meaning.
+    Let p be the probability of the value a, and G the cdf of the regressor, truncated to its side of a. The
+    cdf of the prediction is :math:`p 1\{a \le y\} + (1 - p) G(y)` [1]_. With an integer support, G is the
+    distribution of the integers on its side of a. A zero-inflated model describes the same distributions with
+    other parameters.
 
-    The probabilities need a smooth classifier. Around `HistGradientBoostingClassifier` with 50 rounds of 8
-    leaves and a learning rate of 0.05, the CRPS was 1.03 times the CRPS of the true distribution on two
-    simulated sets with 75 % zeros (1500 rows), and 1.07 with the default parameters of the classifier.
-    `UncertaintyRegressor` of all rows had 1.12, at 1.5 to 1.8 times the time of the fit.
+    Use a smooth classifier. For two simulated data sets with 75 % zeros (1500 rows), the CRPS was divided by
+    the CRPS of the true distribution. The ratio was 1.03 with a `HistGradientBoostingClassifier` of 50
+    rounds, 8 leaves and a learning rate of 0.05. With the default parameters of this classifier, the ratio
+    was 1.07. With an `UncertaintyRegressor` fitted to all rows, the ratio was 1.12, and the fit took 1.5 to
+    1.8 times as long.
 
-    If a target with a long tail is positive, a regressor of its logarithm often has the better score:
-    ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))`` models
-    the errors on the original scale, ``TransformedTargetRegressor(UncertaintyRegressor(regressor),
-    func=np.log, inverse_func=np.exp)`` on the scale of the logarithms.
+    If the other values are positive and have a long tail, a regressor for the logarithm often has a better
+    score. ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))``
+    models the errors on the original scale. ``TransformedTargetRegressor(UncertaintyRegressor(regressor),
+    func=np.log, inverse_func=np.exp)`` models the errors on the logarithmic scale.
 
-    Cost: one fit of the classifier per fold and one on all rows, and one fit of the regressor on the rows
-    with other values. `predict` returns the mean of the distribution. `fit_transform` refits both models on
-    folds.
+    Cost: the classifier is fitted once per fold and once to all rows. The regressor is fitted once, to the
+    rows with other values. `fit_transform` refits both models on folds. `predict` returns the mean of the
+    distribution.
 
     References
     ----------
@@ -219,15 +225,15 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         )
 
     def _calibration_folds(self, data: TrainingData, is_atom: BoolArray, seed: int) -> list[Split] | None:
-        """Return folds with both kinds of rows, or None if there are too few rows of one kind."""
+        """Return folds that contain both kinds of rows, or None if there are too few rows of one kind."""
         if not isinstance(self.cv, numbers.Integral):
             return split_rows(resolve_cv(self.cv, seed), data.X, is_atom.astype(int), data.groups)
         n_rare = int(min(is_atom.sum(), (~is_atom).sum()))
         n_folds = min(check_integer(self.cv, "cv", minimum=2), n_rare)
         if n_folds < 2:
             warn_user(
-                f"the calibration of the classifier needs two rows with and without y = {self._value:g}, got "
-                f"{n_rare}. The probabilities are not calibrated.",
+                f"the calibration of the classifier needs at least two rows with y = {self._value:g} and "
+                f"two other rows, got {n_rare}. The probabilities are not calibrated.",
                 SmallSampleWarning,
             )
             return None
@@ -263,7 +269,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other parameters to both models' ``fit``.
+        """Return the metadata routing: ``groups`` for the splitter, other parameters for the models' ``fit``.
 
         Returns
         -------
@@ -286,7 +292,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
 
 
 def _check_both_parts(is_atom: BoolArray, counts: BoolArray, at: float) -> None:
-    """Raise an error unless rows of positive weight have the value, and two or more have another value."""
+    """Raise an error if no row has the value, or if fewer than two rows have another value."""
     n_atoms, n_rest = int((is_atom & counts).sum()), int((~is_atom & counts).sum())
     if n_atoms == 0:
         raise ValueError(

@@ -142,7 +142,7 @@ def test_missing_metrics_are_named(refit, message):
 
 
 def test_the_error_of_a_single_metric_search_has_the_remedy():
-    with pytest.raises(ValueError, match=r"it has a single metric; pass scoring=scorers\(...\)"):
+    with pytest.raises(ValueError, match=r"it has a single metric: pass scoring=scorers\(...\)"):
         refit_best("neg_crps")(results(score=[1, 2]))
 
 
@@ -242,5 +242,5 @@ def test_a_constraint_separates_values_of_its_metric(spec):
             message = refusal(operator, limit)
             assert ("every value in this range" in message) == hold.all()
             assert ("no value in this range" in message) == (not hold.any())
-            assert ("not percent" in message) == (bool(message) and spec.bounds == (0, 1))
+            assert ("not as percent" in message) == (bool(message) and spec.bounds == (0, 1))
             assert bool(message) == (hold.all() or not hold.any())

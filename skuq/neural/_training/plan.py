@@ -23,24 +23,24 @@ AUTO_EPOCHS = (8000, 40, 200)
 LONG_TRAINING = (6000, 40, 1000)
 """Number of steps, smallest number of epochs and largest number of epochs of long trainings.
 
-Trainings with noise and without selection of the epoch are long, because few rows then need as many steps as
-many rows. With dropout on the 277 rows of the yacht data, the errors after 200 epochs were 1.4 times as large
-as the errors after 6000 steps.
+Estimators with learned noise and without selection of the epoch are trained long, because they need as many
+steps for few rows as for many rows. With dropout on the 277 rows of the yacht data, the errors after 200
+epochs were 1.4 times as large as the errors after 6000 steps.
 """
 
 _MOST_EPOCHS = 1000
-"""A second training after `AUTO_EPOCHS` has at most this number of epochs."""
+"""Largest number of epochs of a second training after `AUTO_EPOCHS`."""
 
 _STILL_IMPROVING = 0.95
-"""If the best epoch comes after this share of the epochs, a longer training may be better."""
+"""If the best epoch is after this share of the epochs, a longer training may be better."""
 
 PATIENCE = 2
 """A training with `AUTO_EPOCHS` ends after this multiple of its best epoch. For noisy targets, the best epoch
 is often early."""
 
 _N_FOLDS = 4
-"""Number of folds of `plan_folds`. Of 20 members, 5 then leave out each row, which is enough to estimate
-their spread."""
+"""Number of folds of `plan_folds`. With 20 members, each row is left out by 5 members, which is enough to
+estimate their spread."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class TrainingOptions:
         return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
-        # Targets without noise need more steps than targets with noise. With few rows, the largest number of
-        # epochs of "auto" has too few steps.
+        # Targets without noise need more steps than targets with noise. If there are few rows, the largest
+        # number of epochs of "auto" has too few steps for them.
         steps, fewest, most = self.auto_epochs
         more = replace(self, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
         epochs = self.epochs(n_batches)
@@ -108,7 +108,7 @@ class TrainingSpec:
     ) -> FitPlan:
         """Return the plan of one fit.
 
-        The factor ``row_factor`` (n,) multiplies losses and scores, as weights do.
+        The factor ``row_factor`` (n,) multiplies losses and scores, like weights.
         """
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
@@ -160,7 +160,7 @@ class FitPlan:
         return np.column_stack([rows.out_of_bag(len(self.y)) for rows in self.rows])
 
     def scored_rows(self) -> BoolArray:
-        """Return the mask (n, M) of the rows that score the epochs of each member."""
+        """Return a mask of shape (n, M): the rows on which the epochs of each member are scored."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
 
