@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skuq._typing import BoolArray, IntArray
 
-_AUTO_BATCH, _FEW_ROWS_BATCH, _FEW_ROWS = 64, 32, 600
+AUTO_BATCH, _FEW_ROWS_BATCH, _FEW_ROWS = 64, 32, 600
 """Number of rows per batch with ``batch_size="auto"``, and with fewer than `_FEW_ROWS` training rows. With
 few rows, an epoch has few steps."""
 
@@ -45,7 +45,7 @@ class MemberRows:
 def batch_shape(n_rows: int, batch_size: int | str) -> tuple[int, int]:
     """Return the number of batches and the number of rows per batch."""
     if isinstance(batch_size, str):
-        batch_size = _FEW_ROWS_BATCH if n_rows < _FEW_ROWS else _AUTO_BATCH
+        batch_size = _FEW_ROWS_BATCH if n_rows < _FEW_ROWS else AUTO_BATCH
     # All batches have the same size, because the gradient of a small last batch would be too noisy. Each
     # epoch therefore leaves out a few random rows.
     n_batches = max(1, round(n_rows / batch_size))
