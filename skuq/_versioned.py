@@ -21,7 +21,7 @@ ClassT = TypeVar("ClassT", bound=type)
 
 
 def versioned(cls: ClassT) -> ClassT:
-    """Decorate a base class of estimators. Its pickles warn when another version of skuq loads them."""
+    """Decorate a base class of estimators so that pickles warn if another version of skuq loads them."""
     base: Any = cls
     get_state, set_state = base.__getstate__, base.__setstate__
 

@@ -287,7 +287,9 @@ def test_single_trees_in_cross_conformal_prediction(method, claimed):
 @pytest.mark.parametrize("n", [200, 1000])
 def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
     assert claims(
-        ResidualRegressor, "Around fully grown trees in one dimension, 90 % intervals would cover about 73 %"
+        ResidualRegressor,
+        "For fully grown trees as the mean and the scale model in one dimension, 90 % intervals cover about "
+        "73 %",
     )
     tree = DecisionTreeRegressor(random_state=0)
     model = ResidualRegressor(tree, tree, location="refit", shape="empirical", shrink=False)
@@ -299,7 +301,9 @@ def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
 )
 def test_few_rows_of_an_isotonic_recalibrator(n, smooth, claimed):
     assert claims(
-        IsotonicRecalibrator, "0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025"
+        IsotonicRecalibrator,
+        "by 0.19 with 20 rows and by 0.08 with 100 rows. With ``smooth=True``, the increase is 0.08 with 20 "
+        "rows and 0.025 with 100 rows",
     )
     rng = np.random.default_rng(n)
     y_new = norm.ppf((np.arange(400) + 0.5) / 400)

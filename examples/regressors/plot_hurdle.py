@@ -46,5 +46,5 @@ plt.show()
 
 # %%
 # The regressor that is fitted to all days clips its forecasts at zero. It predicts that 34 % of the days are
-# dry, but 73 % are dry. The hurdle predicts 70 %, and has a CRPS of 0.88, compared with 0.92 for the
+# dry, but 73 % are dry. The hurdle predicts 69 %, and has a CRPS of 0.88, compared with 0.92 for the
 # regressor. On the humid day, rain is more probable, and the jump at zero is smaller.

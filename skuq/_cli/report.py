@@ -79,7 +79,7 @@ def in_memory(inputs: Inputs, keywords: dict[str, Any], progress: Progress) -> H
         models[name] = inputs.kinds[name].forecast(rows)
     weights = inputs.weights(first)
     if weights is not None:
-        inputs.check_weights(weights.sum(), np.count_nonzero(weights))
+        inputs.check_weights(weights.sum(), int(np.count_nonzero(weights)))
     progress.show("evaluating the forecasts", 0.3)
     labels = inputs.kind.labels
     return HTMLReport.from_predictions(

@@ -27,8 +27,8 @@ class BaseJointRegressor(
 ):
     """Base class of regressors that predict a joint distribution of several targets.
 
-    A subclass has the parameters ``estimator``, one or a list, and ``cv``. In ``TrainingData``, ``y`` has
-    shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
+    A subclass has the parameters ``estimator`` (one estimator or a list) and ``cv``. In ``TrainingData``,
+    ``y`` has shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
     """
 
     estimator: Any
@@ -73,8 +73,8 @@ class BaseJointRegressor(
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            Further arguments. ``groups`` is passed to the splitter, and all others are passed to ``fit`` of
-            the wrapped estimators. Values with one entry per row are divided into folds, like X.
+            Further arguments. ``groups`` is passed to the splitter. All other arguments are passed to ``fit``
+            of the wrapped estimators. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class BaseJointRegressor(
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing.
 
-        The splitter gets ``groups``, and the wrapped ``fit`` gets all other metadata.
+        ``groups`` is passed to the splitter, and all other metadata to the wrapped ``fit``.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class BaseJointRegressor(
         return router_for(self, **self._children())
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags. An input tag is set if all wrapped estimators have it, because they get X."""
+        """Return the tags. An input tag is set if all wrapped estimators have it."""
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         try:

@@ -73,7 +73,9 @@ def routed_groups(routed: Any) -> Any:
     split = dict(routed.splitter.split)
     groups = split.pop("groups", None)
     if split:
-        raise ValueError(f"`cv` must request no metadata except `groups`, got a request of {sorted(split)}.")
+        raise ValueError(
+            f"`cv` must not request metadata except `groups`, got a request for {sorted(split)}."
+        )
     return groups
 
 

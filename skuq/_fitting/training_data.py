@@ -43,7 +43,7 @@ class TrainingData:
     X : array-like, DataFrame or sparse matrix of n rows
         Unchanged features.
     y : ndarray of shape (n,)
-        The target: finite numbers, or class labels for a `ConformalClassifier`, or codes of `classes`.
+        Target: finite numbers, class labels (for a `ConformalClassifier`), or codes of `classes`.
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
@@ -223,7 +223,7 @@ def _check_inside(estimator: Any) -> None:
         finished |= isinstance(inner, FrozenEstimator)
         if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
             raise ValueError(
-                f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "
+                f"`estimator` must have a fitted model for predictions, got a {type(inner).__name__} with "
                 f"refit={inner.refit!r}. Set `refit` to True or to the name of a metric."
             )
         if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:

@@ -257,7 +257,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, DataFrame or sparse matrix of n rows
             Training features, which are passed to the wrapped estimator unchanged.
         y : array-like of shape (n,)
-            Class labels: numbers, strings or booleans. sample_weight : array-like of shape (n,), default=None
+            Class labels: numbers, strings or booleans.
+        sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
             ``groups`` is passed to the splitter. All other parameters are passed to ``fit`` of the wrapped

@@ -16,6 +16,7 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
+from skuq.displays._atoms import ATOM_ALPHA, atom_label, shared_atoms
 from skuq.displays._display import Display
 from skuq.displays._drawing import (
     BLUE,
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 
 SortBy = Literal["observed", "predicted", "width"]
 
+_ATOM_AREA = 80.0
+"""Area of an atom of probability 1, in square points."""
+
+_LEAST_ATOM = 0.01
+"""Least probability of an atom that is drawn."""
+
 _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width": "width of the interval"}
 
 
@@ -43,7 +50,10 @@ class IntervalDisplay(Display):
 
     The plot shows whether intervals miss low targets or high targets, and whether intervals are wide for rows
     with large errors. If there are many rows, only an evenly spaced part of the sorted rows is drawn. The
-    legend contains the coverage of all rows.
+    legend contains the coverage of all rows. An interval of width 0 is a short horizontal line.
+
+    If forecasts have a continuous part and the same one to three atoms, such as the zero of a
+    `~skuq.regressors.HurdleRegressor`, each atom is a disk whose area is its probability.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -63,11 +73,17 @@ class IntervalDisplay(Display):
         Name of the target with its unit. Shown in the axis label.
     name : str, default=None
         Title of the axes.
+    atoms : dict of float to ndarray of shape (n,), default=None
+        Predicted probability of each atom in every row, by the value of the atom.
 
     Attributes
     ----------
     covered_lines_, missed_lines_ : matplotlib.collections.LineCollection
         The intervals that contain the observed value, and the intervals that do not.
+    flat_ : matplotlib.collections.PathCollection
+        The intervals of width 0.
+    atoms_ : matplotlib.collections.PathCollection or None
+        The atoms; None without atoms.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
     observed_coverage_ : float
@@ -101,6 +117,7 @@ class IntervalDisplay(Display):
     sample_weight: FloatArray | None = None
     target_name: str = "Target"
     name: str | None = None
+    atoms: dict[float, FloatArray] | None = None
 
     def plot(
         self,
@@ -112,6 +129,7 @@ class IntervalDisplay(Display):
         line_kwargs: Style = None,
         missed_kwargs: Style = None,
         scatter_kwargs: Style = None,
+        atom_kwargs: Style = None,
     ) -> Self:
         """Draw the intervals.
 
@@ -132,6 +150,8 @@ class IntervalDisplay(Display):
             `missed_kwargs` override `line_kwargs`.
         scatter_kwargs : dict, default=None
             Keywords for the observed values, passed to ``Axes.scatter``.
+        atom_kwargs : dict, default=None
+            Keywords for the atoms, passed to ``Axes.scatter``.
 
         Returns
         -------
@@ -150,6 +170,7 @@ class IntervalDisplay(Display):
         self._draw_intervals(
             position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
         )
+        self._draw_atoms(position, center, atom_kwargs)
         default = {"color": INK, "s": 7.0, "zorder": 3, "linewidths": 0.0, "label": "Observed value"}
         self.scatter_ = self.ax_.scatter(
             position + 1,
@@ -182,6 +203,26 @@ class IntervalDisplay(Display):
             for rows, style in ((inside, blue), (~inside, red))
         ]
         self.covered_lines_, self.missed_lines_ = lines
+        flat = bounds[:, 0] == bounds[:, 1]
+        colors = np.where(inside[flat, np.newaxis], lines[0].get_colors()[0], lines[1].get_colors()[0])
+        self.flat_ = self.ax_.scatter(position[flat] + 1, bounds[flat, 0], marker="_", s=25.0, color=colors)
+
+    def _draw_atoms(self, position: IntArray, center: FloatArray, style: Style) -> None:
+        self.atoms_ = None
+        if not self.atoms:
+            return
+        value, mass = np.array(list(self.atoms)), np.stack([each[self.rows_] for each in self.atoms.values()])
+        atom, row = np.nonzero(mass >= _LEAST_ATOM)
+        default = {
+            "color": BLUE,
+            "alpha": ATOM_ALPHA,
+            "linewidths": 0.0,
+            "zorder": 2.5,
+            "s": _ATOM_AREA * mass[atom, row],
+            "label": atom_label(self.atoms, "area"),
+        }
+        merged = merge_style("collections.PathCollection", default, style, "atom_kwargs")
+        self.atoms_ = self.ax_.scatter(position[row] + 1, value[atom] - center[row], **merged)
 
     def _decorate(self, sort_by: SortBy, title: str | None) -> None:
         n, shown = len(self.y_true), len(self.rows_)
@@ -242,7 +283,7 @@ class IntervalDisplay(Display):
         check_matplotlib("IntervalDisplay.from_predictions")
         target = check_target(y_true, "y_true")
         level = check_single_coverage(coverage)
-        bounds, point = interval_and_point(y_pred, len(target), level)
+        bounds, point, atoms = read_forecast(y_pred, len(target), level)
         return cls(
             y_true=target,
             bounds=bounds,
@@ -251,11 +292,14 @@ class IntervalDisplay(Display):
             sample_weight=check_sample_weight(sample_weight, len(target)),
             target_name=target_name,
             name=name,
+            atoms=atoms,
         ).plot(ax, **kwargs)
 
 
-def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds (n, 2) and point predictions (n,).
+def read_forecast(
+    y_pred: Any, n: int, coverage: float
+) -> tuple[FloatArray, FloatArray, dict[float, FloatArray]]:
+    """Return bounds (n, 2), point predictions (n,) and atoms.
 
     If bounds are given, the point predictions are midpoints.
     """
@@ -263,10 +307,10 @@ def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray
         dist = as_distribution(y_pred)
     except TypeError:
         bounds = check_bounds(y_pred, "y_pred", n)
-        return bounds, finite_bounds(bounds, np.zeros(0)).mean(axis=1)
+        return bounds, finite_bounds(bounds, np.zeros(0)).mean(axis=1), {}
     if len(dist) != n:
         raise ValueError(f"`y_pred` must have {n} rows, as many as `y_true`, got {len(dist)}.")
-    return dist.interval(coverage), dist.mean()
+    return dist.interval(coverage), dist.mean(), shared_atoms(dist)
 
 
 def finite_bounds(bounds: FloatArray, others: FloatArray) -> FloatArray:

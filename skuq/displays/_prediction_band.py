@@ -17,6 +17,7 @@ from skuq._validation import (
     check_sample_weight,
     check_target,
 )
+from skuq.displays._atoms import ATOM_ALPHA, atom_label, shared_atoms
 from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     BLUE,
@@ -37,6 +38,9 @@ from skuq.distributions import as_distribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ATOM_WIDTH = 10.0
+"""Thickness of an atom of probability 1, in points."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictionBandDisplay(Display):
@@ -49,6 +53,10 @@ class PredictionBandDisplay(Display):
     Each bound of the band is a mean over groups of neighboring rows. There are at most `max_bins` groups of
     about equal size, and rows with the same x are in one group. If there are at most `max_bins` rows, each
     row is one group.
+
+    If forecasts have a continuous part and the same one to three atoms, such as the zero of a
+    `~skuq.regressors.HurdleRegressor`, each atom is a horizontal line. Its thickness is the mean probability
+    of the atom in each group. The line is also visible where all intervals have width 0.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -72,6 +80,8 @@ class PredictionBandDisplay(Display):
         Name of `x` with its unit. Shown in the axis label.
     name : str, default=None
         Title of the axes.
+    atoms : dict of float to ndarray of shape (n,), default=None
+        Predicted probability of each atom in every row, by the value of the atom.
 
     Attributes
     ----------
@@ -81,6 +91,8 @@ class PredictionBandDisplay(Display):
         The line of the predictions. If the horizontal axis is the prediction, this line is the diagonal.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
+    atoms_ : matplotlib.collections.LineCollection or None
+        The atoms; None without atoms.
     ax_ : matplotlib.axes.Axes
         The axes of the plot.
     figure_ : matplotlib.figure.Figure
@@ -112,6 +124,7 @@ class PredictionBandDisplay(Display):
     target_name: str = "target"
     x_name: str | None = None
     name: str | None = None
+    atoms: dict[float, FloatArray] | None = None
 
     def plot(
         self,
@@ -123,6 +136,7 @@ class PredictionBandDisplay(Display):
         line_kwargs: Style = None,
         scatter_kwargs: Style = None,
         fill_kwargs: Style = None,
+        atom_kwargs: Style = None,
     ) -> Self:
         """Draw the bands.
 
@@ -143,6 +157,8 @@ class PredictionBandDisplay(Display):
             Keywords for the observed values, passed to ``Axes.scatter``.
         fill_kwargs : dict, default=None
             Keywords for the bands, passed to ``Axes.fill_between``.
+        atom_kwargs : dict, default=None
+            Keywords for the atoms, passed to ``Axes.hlines``.
 
         Returns
         -------
@@ -160,6 +176,7 @@ class PredictionBandDisplay(Display):
         line = local_means(self.y_pred, groups, self.sample_weight)
         line = _with_ends(line, self.y_pred[ends] if self.x is None else line[[0, -1]][: len(ends)])
         self._draw_bands(places, line, groups, fill_kwargs)
+        self._draw_atoms(places, groups, atom_kwargs)
         rows = order[choose_rows(len(order), max_rows)]
         style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
         self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
@@ -173,18 +190,41 @@ class PredictionBandDisplay(Display):
         self.bands_ = []
         widest_first = np.argsort(-self.coverages, kind="stable")
         for depth, column in enumerate(widest_first):
-            distance = finite_bounds(self.bounds[:, :, column], self.y_true) - self.y_pred[:, np.newaxis]
-            mean = np.column_stack([local_means(side, groups, self.sample_weight) for side in distance.T])
+            bounds = finite_bounds(self.bounds[:, :, column], self.y_true)
+            mean = np.column_stack([local_means(side, groups, self.sample_weight) for side in bounds.T])
             if len(line) > len(mean):
-                mean = mean[[0, *range(len(mean)), -1]]
+                # The ends of the band are parallel to the prediction, but inside the support.
+                step = np.diff(line)[[0, -1], np.newaxis] * [[-1.0], [1.0]]
+                first, last = np.clip(mean[[0, -1]] + step, bounds.min(), bounds.max())
+                mean = np.vstack([first, mean, last])
             default = {
                 "color": BLUE,
                 "alpha": min(0.22 + 0.12 * depth, 0.6),
-                "linewidth": 0.0,
+                "linewidth": 0.8,
                 "label": f"{percent(self.coverages[column])} prediction interval",
             }
             merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
-            self.bands_.append(self.ax_.fill_between(places, line + mean[:, 0], line + mean[:, 1], **merged))
+            self.bands_.append(self.ax_.fill_between(places, *mean.T, **merged))
+
+    def _draw_atoms(self, places: FloatArray, groups: list[IntArray], style: Style) -> None:
+        self.atoms_ = None
+        if not self.atoms:
+            return
+        value = np.array(list(self.atoms))
+        mean = np.stack([local_means(mass, groups, self.sample_weight) for mass in self.atoms.values()])
+        if len(places) > mean.shape[1]:
+            mean = mean[:, [0, *range(mean.shape[1]), -1]]
+        width = _ATOM_WIDTH * (mean[:, 1:] + mean[:, :-1]) / 2
+        thickest = np.argsort(-width, axis=None)  # The legend shows the first line.
+        atom, start = np.unravel_index(thickest, width.shape)
+        default = {
+            "color": BLUE,
+            "alpha": ATOM_ALPHA,
+            "linewidths": width[atom, start],
+            "label": atom_label(self.atoms, "thickness"),
+        }
+        merged = merge_style("collections.LineCollection", default, style, "atom_kwargs")
+        self.atoms_ = self.ax_.hlines(value[atom], places[start], places[start + 1], **merged)
 
     def _decorate(self, title: str | None) -> None:
         if self.x is None:
@@ -263,6 +303,7 @@ class PredictionBandDisplay(Display):
             target_name=target_name,
             x_name=x_name,
             name=name,
+            atoms=shared_atoms(dist),
         ).plot(ax, **kwargs)
 
     @classmethod

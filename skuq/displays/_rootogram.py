@@ -211,8 +211,8 @@ class RootogramDisplay(Display):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Forecast of every target. For a continuous forecast, the probability of an integer is the
-            probability of the half-open interval of length 1 around it.
+            Forecast of every target. For a continuous forecast, the probability of a count is the probability
+            of the interval from 1/2 below to 1/2 above the count.
         max_count : int or None, default=None
             Count of the last bar, which includes all larger counts. None uses the largest observed count, but
             draws at most 60 bars.

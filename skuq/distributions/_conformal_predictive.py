@@ -60,8 +60,9 @@ class ConformalPredictive(Distribution):
     scores : ndarray of shape (k,)
         Sorted scores of positive weight.
     weights : ndarray of shape (k,) or None
-        Weights in the order of ``scores``. test_weight : ndarray of shape () or (n,) Weight of the new
-        observation. A single number if all rows have the same weight.
+        Weights in the order of ``scores``.
+    test_weight : ndarray of shape () or (n,)
+        Weight of the new observation. A single number if all rows have the same weight.
 
     See Also
     --------
@@ -104,9 +105,11 @@ class ConformalPredictive(Distribution):
     >>> from skuq.distributions import ConformalPredictive
     >>> scores = [0.3, 1.1, 0.2, 0.7, 1.9, 0.5, 0.9, 1.3, 0.1]
     >>> dist = ConformalPredictive([0.0, 10.0], [1.0, 2.0], scores, symmetric=True)
-    >>> dist.interval(0.9)  # the largest of the nine scores array([[-1.9,  1.9],
+    >>> dist.interval(0.9)  # the largest of the nine scores
+    array([[-1.9,  1.9],
            [ 6.2, 13.8]])
-    >>> dist.interval(0.5)  # the fifth largest of the scores array([[-0.7,  0.7],
+    >>> dist.interval(0.5)  # the fifth smallest of the scores
+    array([[-0.7,  0.7],
            [ 8.6, 11.4]])
     """
 

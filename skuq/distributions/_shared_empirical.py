@@ -30,8 +30,9 @@ class SharedEmpirical(Distribution):
     Parameters
     ----------
     loc : float or array-like of shape (n,)
-        Location of each row, in the units of y. scale : float or array-like of shape (n,) Scale of each row,
-        in the units of y, at least 0. A row with scale 0 is a point mass at ``loc``.
+        Location of each row, in the units of y.
+    scale : float or array-like of shape (n,)
+        Scale of each row, in the units of y, at least 0. A row with scale 0 is a point mass at ``loc``.
     members : array-like of shape (k,)
         Members of the sample Z. They have no units.
     weights : array-like of shape (k,), default=None

@@ -1,4 +1,4 @@
-"""Recalibrators, which map predicted distributions to better calibrated distributions."""
+"""Recalibrators: they convert predicted distributions to better calibrated distributions."""
 
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator

@@ -1,4 +1,4 @@
-"""Base class of the recalibrators, with input checks, the scikit-learn interface and point predictions."""
+"""Base class of the recalibrators: input checks, the scikit-learn interface and point predictions."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     """Base class of the recalibrators.
 
     A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked input.
-    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None or an
-    array with the number of repetitions of each row. The numbers are positive, because the base class removes
-    rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. You can then call
-    ``fit(dist, y)``, use the recalibrator as the last step of a Pipeline, and tune it with GridSearchCV,
-    where ``dist`` takes the place of X. A recalibrator that is valid for any number of rows sets the class
-    attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
+    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None, or an
+    array with the number of repetitions of each row. These numbers are positive, because the base class
+    removes rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. The
+    subclass can then be fitted by ``fit(dist, y)``. It can be the last step of a Pipeline, and it can be
+    tuned by GridSearchCV if ``dist`` is passed as X. If a recalibrator is valid for any number of rows, set
+    the class attribute ``_learns_by_rows = False``. Then no warning about few rows is issued.
 
     See Also
     --------
-    IdentityRecalibrator : No change.
+    IdentityRecalibrator : No recalibration.
     StdScalingRecalibrator : One factor for all standard deviations.
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
@@ -100,7 +100,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
     ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A factor that depends on the prediction.
-    GPBetaRecalibrator : A map of the probability levels that depends on the prediction.
+    GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
     SupportMap : Restriction to the possible values of the target.
 
@@ -185,7 +185,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -196,12 +196,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         return self._transform(check_dist(dist))
 
     def predict_dist(self, dist: Distribution | ArrayLike) -> Distribution:
-        """Return the recalibrated distribution of each row, as `transform` does.
+        """Return the recalibrated distribution of each row. This method is the same as `transform`.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------

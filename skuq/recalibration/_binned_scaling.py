@@ -13,7 +13,7 @@ from skuq.metrics._binning import SAME, Bins
 from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, rows_with_uncertainty
 
 _ROWS_A_BIN = 25
-"""With "auto", a bin has at least this number of rows."""
+"""Smallest number of rows per bin with "auto"."""
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
@@ -22,14 +22,14 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     The class corrects a model that is overconfident for small predicted standard deviations and
     underconfident for large ones, or the reverse. Means and the shape of each distribution do not change.
     Prefer `StdScalingRecalibrator` if there are fewer than about 100 calibration rows. The factors may change
-    the order of the rows by standard deviation; prefer `VarianceIsotonicRecalibrator` if this order must not
-    change.
+    the order of the rows by standard deviation. If this order must not change, prefer
+    `VarianceIsotonicRecalibrator`.
 
     Parameters
     ----------
     n_bins : "auto" or int, default="auto"
-        Number of bins with equal numbers of calibration rows. "auto" is the cube root of n, but at most one
-        bin per 25 rows.
+        Number of bins with equal numbers of calibration rows. "auto" means the cube root of n, but at most
+        one bin per 25 rows.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     Notes
     -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of bin b is
+    Let :math:`z_i = (y_i - \mu_i) / \sigma_i`. The factor of bin b is
 
     .. math:: r_b = \sqrt{\frac{\sum_{i \in b} w_i z_i^2 + r^2}{\sum_{i \in b} w_i + 1}},
 
@@ -73,8 +73,8 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     10 000            0.001                       0.000                            0.13
     ================  ==========================  ===============================  ======================
 
-    Rows whose target equals a predicted point mass contain no information about the factor. They are ignored.
-    A bias is not corrected. It makes the distributions wider.
+    If a predicted point mass equals the target of its row, the row contains no information about the factor
+    and is ignored. A bias is not corrected, but it makes the distributions wider.
 
     Cost: one sort, O(n log n) time and O(n) memory.
 

@@ -13,11 +13,11 @@ from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import pit_scores, spread_atoms
+from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
-"""Normal scores are rounded to this number of decimals, in units of their spread. Further decimals are
+"""Number of decimals to which normal scores are rounded, in units of their spread. Further decimals are
 rounding errors."""
 
 _MOST_BLUR = 0.7
@@ -29,7 +29,7 @@ For n from 20 to 5000, the gap is larger for less than 1 % of the samples from a
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""Scores are clipped at this distance from the median, in interquartile ranges."""
+"""Largest distance of a score from the median, in interquartile ranges. Scores beyond it are clipped."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
@@ -40,26 +40,27 @@ for linear maps and worse for nonlinear maps.
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels so that observed frequencies equal nominal levels.
+    r"""Recalibrate the probability levels so that observed frequencies equal nominal levels.
 
-    After the map, for example, 90 % of the calibration targets are below the 90 % quantiles. The class
-    corrects bias, width and shape of the distributions. The map is the same for all rows: if distributions
-    are too narrow in one region and too wide in another, only the average is corrected. Prefer
+    For example, 90 % of the calibration targets are below the recalibrated 90 % quantiles. The class corrects
+    bias, width and shape of the distributions. The map is the same for all rows. If distributions are too
+    narrow in one region and too wide in another, only the average width is corrected. Prefer
     `StdScalingRecalibrator` if there are fewer than about 100 rows, or if the point prediction must not
     change.
 
     Parameters
     ----------
     n_knots : "auto", int or None, default="auto"
-        Number of knots of the map. An integer is the number of evenly spaced ranks. "auto" uses
-        :math:`2 n^{1/3}` evenly spaced ranks, and the ranks 1, 2, 4, ... from each end for the tails. With
-        None, each row is a knot, as in the published method. Its intervals are as good as with "auto", but
-        its density is rough, and the time to compute moments is proportional to n.
+        Number of knots of the map. The knots are at ranks of the calibration rows. An integer is the number
+        of evenly spaced ranks. "auto" uses :math:`2 n^{1/3}` evenly spaced ranks, and the ranks 1, 2, 4, ...
+        from each end for the tails. With None, each row is a knot, as in the published method. With None,
+        intervals are as good as with "auto", but the density is rough, and the time to compute moments is
+        proportional to n.
     smooth : bool, default=False
         With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
-        half the estimation error. The difference is noticeable up to a few thousand rows. Use False if the
-        distribution of the targets has an abrupt edge, such as waiting times at 0, because a kernel blurs
-        the edge.
+        half the estimation error. With more than a few thousand rows, the difference is small. Use False if
+        the distribution of the targets has an abrupt edge, because a kernel blurs the edge. For example,
+        waiting times have an abrupt edge at 0.
 
     Attributes
     ----------
@@ -74,30 +75,31 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    EmpiricalRecalibrator : One shape for all rows, which also corrects targets outside the support.
+    EmpiricalRecalibrator : One shape for all rows. It also corrects forecasts whose support excludes targets.
     ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
-    GPBetaRecalibrator : A map of the probability levels that depends on the prediction.
+    GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     StdScalingRecalibrator : One factor for all standard deviations.
 
     Notes
     -----
-    The recalibrated distribution has the distribution function :math:`R(F(y))`, the density
-    :math:`R'(F(y)) f(y)` and the quantile function :math:`F^{-1}(R^{-1}(p))`. The map :math:`R` is fitted
-    [1]_ to the PIT values :math:`u_i = F_i(y_i)` and their plotting positions (Weibull): rank :math:`i` of
-    :math:`n` has the position :math:`i / (n + 1)`. Equal values have their mean rank, and a row with weight k
+    The recalibrated distribution has the distribution function :math:`R(F(y))`, the density :math:`R'(F(y))
+    f(y)` and the quantile function :math:`F^{-1}(R^{-1}(p))`. The map :math:`R` is fitted [1]_ to the PIT
+    values :math:`u_i = F_i(y_i)` and their plotting positions (Weibull). The value with rank :math:`i` of
+    :math:`n` has the position :math:`i / (n + 1)`. Equal values get their mean rank. A row with weight k
     counts as k equal values. These points already increase, so isotonic regression does not change them.
     Linear interpolation makes the map strictly increasing.
 
     Interpolation, thinning and smoothing use the normal scores :math:`x_i = \Phi^{-1}(u_i)`. For a `Normal`,
-    the scores are :math:`(y_i - \mu_i) / \sigma_i`; they are finite even if a target is many standard
-    deviations away, so any degree of overconfidence is corrected. The same holds for `NormalMixture`,
-    `Quantiles` and distributions that are built on them. In families whose extreme levels underflow, rows
-    beyond 38 normal scores count as outside the support. Beyond the outermost knots, the map of the scores is
-    linear. Its slope is the ratio of the standard deviations of observed and predicted scores. For families
-    with power tails, this slope is at least 1, so that moments exist if they exist for the model.
+    the scores are :math:`(y_i - \mu_i) / \sigma_i`. These scores are finite even if a target is many standard
+    deviations from the mean, so any degree of overconfidence is corrected. The scores are also finite for
+    `NormalMixture`, `Quantiles` and distributions that are based on these families. In families whose extreme
+    levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the outermost knots,
+    the map of the scores is linear. Its slope is the ratio of the standard deviations of observed and
+    predicted scores. For families with power tails, this slope is at least 1, so that moments of the result
+    exist if the moments of the model exist.
 
-    If a target equals the position of an atom in single precision, the row is distributed evenly over the
-    levels from :math:`F(y-)` to :math:`F(y)`. This is the expectation of the randomized PIT [3]_.
+    If a target equals an atom in single precision, the row is distributed evenly over the levels from
+    :math:`F(y-)` to :math:`F(y)`. This is the expected distribution of the randomized PIT [3]_.
 
     If targets are censored, the ranks are replaced by the Kaplan-Meier estimate of the PIT values, or by the
     estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed PIT
@@ -105,7 +107,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
     kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.
-    (In [2]_, the kernel is on the scale of levels instead.) The scores are first shrunk toward their mean to
+    In [2]_, the kernel is instead applied to the levels. The scores are first shrunk toward their mean to
     compensate for the variance of the kernel, so that the estimate of a linear map is linear. The bandwidth
     is halved while the estimate differs from the plotting positions by more than :math:`0.7 / \sqrt n`. The
     estimate is used where its values are between 1 / (n + 1) and n / (n + 1).
@@ -130,7 +132,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model with a bias of +1 and with twice the true standard deviation:
+    This model has a bias of +1, and its standard deviation is twice the true value:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -211,13 +213,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
                 f"`event` must be True in at least one row, but all {known.size} targets are censored."
             )
         n = effective_rows(weight, len(known))
-        scores = Bounds(
-            *(
-                np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
-                for end in (bounds.lower, bounds.upper)
-            )
-        )
-        points, masses = point_masses(scores, weight)
+        points, masses = point_masses(bound_scores(dist, bounds), weight)
         self.outside_share_ = outside_share(points, points, masses, n, type(self).__name__)
         self._fit_scores(points, points, masses, n, light_tails=dist._light_tails)
         counted = np.flatnonzero(known)
@@ -326,7 +322,7 @@ def _thin(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the map at a few positions.
 
-    The positions depend only on n and on large groups of equal values.
+    These positions depend only on n and on large groups of equal values.
     """
     if not len(scores):
         return scores, positions

@@ -19,7 +19,7 @@ from skuq.recalibration._scaling import (
 )
 
 _LEAST_ROWS = 20
-"""With "auto", a block has at least this number of rows."""
+"""Smallest number of rows per block with "auto"."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
@@ -29,14 +29,14 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     class corrects predicted variances that differ too much or too little between rows. For example, it
     corrects standard deviations that should be squared. The order of the rows by variance, the means and the
     shape of each distribution do not change. Prefer `StdScalingRecalibrator` if there are fewer than about 40
-    calibration rows, for which both give the same result. Prefer `BinnedScalingRecalibrator` if the order of
-    the rows may be wrong.
+    calibration rows. Both classes then give the same result. Prefer `BinnedScalingRecalibrator` if the order
+    of the rows may be wrong.
 
     Parameters
     ----------
     min_rows : "auto" or int, default="auto"
-        Number of rows with similar predicted variances in each block. Blocks are formed before the
-        regression. "auto" is the square root of n, but at least 20. With fewer rows, the result is more
+        Number of rows per block. Before the regression, rows with similar predicted variances are combined
+        into blocks. "auto" means the square root of n, but at least 20. With fewer rows, the result is more
         flexible and noisier. Blocks of 1 row give ordinary isotonic regression.
 
     Attributes
@@ -52,7 +52,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     --------
     StdScalingRecalibrator : One factor for all standard deviations.
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
-    IsotonicRecalibrator : A monotone map of the probability levels, the same for all rows.
+    IsotonicRecalibrator : A monotone function of the probability levels that is the same for all rows.
 
     Notes
     -----
@@ -83,8 +83,8 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     With 100 rows and blocks of one row, the increase for a calibrated model is 0.05. Without the additional
     row in the first block, the increase is 2.
 
-    Rows whose target equals a predicted point mass contain no information about the scale. They are ignored.
-    A bias is not corrected. It makes the distributions wider.
+    If a predicted point mass equals the target of its row, the row contains no information about the scale
+    and is ignored. A bias is not corrected, but it makes the distributions wider.
 
     Cost: one sort, O(n log n) time and O(n) memory. At most the square root of n knots are stored.
 
@@ -137,7 +137,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
 
 def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
-    """Raise an error unless all variances are finite and large enough to keep their precision."""
+    """Raise an error if a variance is infinite, or too small to keep its precision."""
     knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"

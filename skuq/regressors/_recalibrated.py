@@ -43,13 +43,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         FrozenEstimator is not refitted: `fit` only fits the recalibrator. In this case, pass `fit` rows that
         the frozen model was not trained on.
     recalibrator : recalibrator or None, default=None
-<<<<<<< HEAD
-        Cloned. None means `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for quantile models, and
-        `OnlineRecalibrator` to adapt the recalibration to a sequence by `partial_fit`.
-=======
         Recalibrator; cloned. None means `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for
-        quantile models.
->>>>>>> ed3
+        quantile models, and `OnlineRecalibrator` to adapt the recalibration to a sequence by `partial_fit`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for the calibration. Each test row of a fold gives one pair of a distribution and a target. Any
         splitter is valid, including time-ordered and repeated splitters. An int k means ``KFold(k,
@@ -86,12 +81,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     UncertaintyRegressor : A predictive distribution for any regressor.
     StdScalingRecalibrator : One factor for all standard deviations.
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
-<<<<<<< HEAD
-    IsotonicRecalibrator : A monotone map of the probability levels.
-    OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
-=======
     IsotonicRecalibrator : A monotone function of the probability levels.
->>>>>>> ed3
+    OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
 
     Notes
     -----

@@ -112,6 +112,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     TransformedTargetRegressor; see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
+    The support is never guessed from y. If y contains integers from 0 or 1, and more than 1 % of the
+    predicted probability is below 0, a `SupportWarning` recommends ``support="count"``.
+
     A posterior is exact if the assumptions of its model hold. Bayesian linear models and Gaussian processes
     also assume that their estimated variances are the true variances. If an assumption does not hold, for
     example a constant noise variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or

@@ -55,6 +55,7 @@ def test_the_probabilities_are_calibrated(calibration):
         random_state=0,
     ).fit(X, Y)
     assert isinstance(model.classifier_, CalibratedClassifierCV)
+    assert len(model.classifier_.calibrated_classifiers_) == 5  # the mean of the models of the folds
     p = model.predict_dist(X).p
     assert p.mean() == pytest.approx((Y == 0).mean(), abs=0.03)
     assert np.corrcoef(p, P)[0, 1] > 0.9
@@ -150,9 +151,7 @@ def test_searches_pools_and_reports():
     assert isinstance(predict_dist(search.fit(X, Y), X), Hurdle)
     pool = MixtureRegressor([("hurdle", hurdle()), ("ridge", REGRESSOR)], cv=3, random_state=0).fit(X, Y)
     assert pool.weights_[0] > 0.9
-    report = uncertainty_report(
-        Y, search.predict_dist(X) if hasattr(search, "predict_dist") else predict_dist(search, X)
-    )
+    report = uncertainty_report(Y, predict_dist(search, X), n_resamples=20, n_simulations=5)
     assert "CRPS" in str(report)
 
 
@@ -174,6 +173,7 @@ def test_few_rows_of_one_kind_are_not_calibrated():
     [
         ({"y": AMOUNT}, ValueError, "`y` must have the value `at` = 0 in at least one row"),
         ({"y": np.zeros(N)}, ValueError, "`y` must differ from `at` = 0 in at least two rows, got 0 of 300"),
+        ({"weight": Y > 0}, ValueError, f"none of {(Y > 0).sum()} rows of positive weight has this value"),
         ({"at": np.nan}, ValueError, "`at` must be finite, got nan"),
         ({"at": "zero"}, TypeError, "`at` must be a number"),
         ({"calibration": "platt"}, ValueError, "`calibration` must be one of 'sigmoid', 'isotonic', None"),
@@ -189,6 +189,6 @@ def test_few_rows_of_one_kind_are_not_calibrated():
     ],
 )
 def test_bad_input_is_named(change, error, message):
-    y = change.pop("y", Y)
+    y, weight = change.pop("y", Y), change.pop("weight", None)
     with pytest.raises(error, match=message):
-        hurdle().set_params(**change).fit(X, y)
+        hurdle().set_params(**change).fit(X, y, sample_weight=weight)

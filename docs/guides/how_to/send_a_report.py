@@ -23,7 +23,7 @@ from skuq.regressors import BootstrapRegressor
 X, y = load_abalone(return_X_y=True, as_frame=True)
 sex = X.pop("Sex")
 X_train, X_test, y_train, y_test, _, sex_test = train_test_split(
-    X, y, sex, test_size=0.3, random_state=0
+    X, y, sex, train_size=1500, test_size=400, random_state=0
 )
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_train)
@@ -79,6 +79,7 @@ import sys
 
 command = [sys.executable, "-m", "skuq", "report", "forecasts.csv", "--y", "rings"]
 command += ["--loc", "mean", "--scale", "std", "--groups", "sex", "-o", "page.html"]
+command += ["--resamples", "100", "--simulations", "50"]
 result = subprocess.run(
     command, cwd=folder, capture_output=True, text=True, check=False
 )

@@ -189,7 +189,7 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
             )
             low, high = 100 * table["coverage"].min(), 100 * table["coverage"].max()
             words[name] = f"The coverage is {low:.1f} % to {high:.1f} % in {len(table)} parts."
-        ax.set_xlabel(by)
+        ax.set(xlabel=by, ylabel="Coverage (%)")
         return _texts(words)
 
     caption = "Coverage with intervals that are valid for all parts together. Red points are wrong."

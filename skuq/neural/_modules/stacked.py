@@ -118,7 +118,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @property
     def draws(self) -> TrainingDraws:
-        """Return the random numbers of the training. Parts, copies and trained modules have no random numbers."""
+        """Return the random numbers of the training. Only a module in training has them."""
         if self._draws is None:
             raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
         return self._draws

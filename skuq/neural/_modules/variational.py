@@ -115,7 +115,7 @@ class VariationalModule(StackedModule):
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
-        """Return the input (M, k, B) of the last layer, computed with the mean weights of all other layers."""
+        """Return the input (M, k, B) of the last layer, with the mean weights of all other layers."""
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()

@@ -23,9 +23,9 @@ AUTO_EPOCHS = (8000, 40, 200)
 LONG_TRAINING = (6000, 40, 1000)
 """Number of steps, smallest number of epochs and largest number of epochs of long trainings.
 
-Estimators with learned noise and without selection of the epoch are trained long, because they need as many
-steps for few rows as for many rows. With dropout on the 277 rows of the yacht data, the errors after 200
-epochs were 1.4 times as large as the errors after 6000 steps.
+Trainings with random noise, such as dropout, and without selection of the epoch are long, because they need
+as many steps for few rows as for many rows. With dropout on the 277 rows of the yacht data, the errors after
+200 epochs were 1.4 times as large as the errors after 6000 steps.
 """
 
 _MOST_EPOCHS = 1000
