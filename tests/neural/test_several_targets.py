@@ -61,9 +61,9 @@ def fitted(table):
 
 @pytest.fixture(scope="module")
 def accurate():
-    return DeepEnsembleRegressor(5, hidden_layer_sizes=(32,), max_epochs=60, random_state=0).fit(
-        *world(500, 1)
-    )
+    # with fewer members, the calibration by out-of-bag members is more conservative
+    model = DeepEnsembleRegressor(10, hidden_layer_sizes=(32,), max_epochs=60, random_state=0)
+    return model.fit(*world(500, 1))
 
 
 def test_the_correlation_depends_on_x(accurate):
@@ -112,6 +112,18 @@ def test_mean_and_variance_of_a_target_are_those_of_the_members(table):
     np.testing.assert_allclose(model.predict(table[0]), dist.mean())
 
 
+def test_each_target_has_its_own_factor(table):
+    X, y = table
+    wide = y.assign(price=np.where(np.arange(150) < 30, 100.0, 1.0) * y["price"])
+    params = {"calibration": "split", "keep_best": False, "validation_size": [(range(30, 150), range(30))]}
+    model, other = (ensemble(**params).fit(X, target) for target in (y, wide))
+    dist, wider = (one.predict_dist(X) for one in (model, other))
+    np.testing.assert_array_equal(other.factor_[0], model.factor_[0])
+    assert other.factor_[1] > 10 * model.factor_[1]
+    np.testing.assert_allclose(wider.std() / dist.std(), other.factor_ / model.factor_ * np.ones((150, 2)))
+    np.testing.assert_allclose(wider.corr(), dist.corr())
+
+
 def test_units_change_the_distribution_as_they_change_the_targets(table, fitted):
     X, y = table
     units = np.array([2.0**-20, 2.0**30])
@@ -120,15 +132,22 @@ def test_units_change_the_distribution_as_they_change_the_targets(table, fitted)
     np.testing.assert_array_equal(other.cov(), np.outer(units, units) * dist.cov())
 
 
-@pytest.mark.parametrize("params", [{}, {"bootstrap": False, "cv": 2}])
-def test_fit_transform_gives_each_row_members_that_left_it_out(table, params):
-    X, y = table
-    far = y.copy()
-    far.iloc[:10] += [50.0, 400.0]
-    dist = ensemble(3, max_epochs=60, calibration=None, **params).fit_transform(X, far)
-    assert dist.shape == (150, 2)
+def test_fit_transform_gives_each_row_the_members_that_left_it_out(table):
+    X, y = (part[:148] for part in table)  # four folds of equal size
+    model = ensemble(8, bootstrap="folds", calibration=None)
+    dist = model.fit_transform(X, y)
+    members = model.predict_members(X)
+    pairs = (members[:, :4, np.newaxis] + members[:, np.newaxis, 4:]).reshape(148, 16, 2) / 2
+    matches = np.isclose(pairs, dist.mean()[:, np.newaxis]).all(axis=2)
+    assert (matches.sum(axis=1) == 1).all()
+    assert len(np.unique(matches.argmax(axis=1))) == 16
+
+
+def test_fit_transform_without_bootstrap_refits_on_folds(table):
+    model = ensemble(2, bootstrap=False, calibration=None, cv=2)
+    dist = model.fit_transform(*table)
     assert dist.names == ("load", "price")
-    assert (np.abs(dist.mean()[:10]).mean(axis=0) < [45.0, 360.0]).all()
+    assert (dist.mean() != model.predict(table[0])).all()
 
 
 def test_weights_repeat_rows(table):
