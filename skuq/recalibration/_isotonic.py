@@ -193,10 +193,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
         SmallSampleWarning
             If fewer than 12 targets are known.
         """
+        if event is None and lower is None and upper is None:
+            return super().fit(dist, y, sample_weight)
         checked = check_dist(dist)
         target = check_target(y, "y", len(checked))
         bounds = read_bounds(target, event, lower, upper)
-        if bounds is None:
+        if bounds is None:  # every target is observed
             return super().fit(dist, y, sample_weight)
         weight = check_sample_weight(sample_weight, len(checked))
         if weight is not None and not weight.all():
