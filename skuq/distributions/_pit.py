@@ -21,7 +21,6 @@ from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, t
 __all__ = [
     "FLOAT32_ROUNDING",
     "PER_ATOM",
-    "bound_scores",
     "pit_scores",
     "randomized_scores",
     "spread_atoms",
