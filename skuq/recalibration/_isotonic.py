@@ -7,13 +7,13 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._censoring import Bounds, point_masses, read_bounds
+from skuq._censoring import Bounds, bound_scores, point_masses, read_bounds
 from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
