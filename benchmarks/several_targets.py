@@ -2,8 +2,9 @@
 
 Run as `python benchmarks/several_targets.py [--seeds 5] [--regions 200] [--networks 5]`. Scores of each
 dependence are relative to independent targets with the same marginals. Real data are read from the folder in
-the environment variable SKUQ_DATA and left out without it. Targets are divided by their standard deviation in
-the training rows. Networks require torch.
+the environment variable SKUQ_DATA and left out without it. Targets are standardized by the training rows: if
+their means differed, the differences between targets would hide the dependence from the variogram score.
+Networks require torch.
 """
 
 from __future__ import annotations
@@ -92,9 +93,7 @@ def real_sets() -> Iterator[tuple[str, np.ndarray, np.ndarray, int, Any]]:
 
 def compare(name: str, X: Data, y: Data, make: Any, seed: int) -> list[dict[str, Any]]:
     """Return one row per dependence."""
-    (X_train, X_test), (y_train, y_test) = X, y
-    scale = y_train.std(axis=0)
-    y_train, y_test = y_train / scale, y_test / scale
+    (X_train, X_test), (y_train, y_test) = X, standardize(*y)
     start = perf_counter()
     for column in y_train.T:
         UncertaintyRegressor(make(), random_state=seed).fit(X_train, column)
@@ -118,9 +117,7 @@ def compare_networks(name: str, X: Data, y: Data, seed: int) -> list[dict[str, A
     """Return one row per method: an ensemble per target, and one ensemble with a covariance matrix."""
     from skuq.neural import DeepEnsembleRegressor
 
-    (X_train, X_test), (y_train, y_test) = X, y
-    scale = y_train.std(axis=0)
-    y_train, y_test = y_train / scale, y_test / scale
+    (X_train, X_test), (y_train, y_test) = X, standardize(*y)
     dists, seconds = {}, {}
     for dependence in ("independent", "empirical"):
         model = MultiOutputUncertaintyRegressor(
@@ -132,12 +129,17 @@ def compare_networks(name: str, X: Data, y: Data, seed: int) -> list[dict[str, A
     start = perf_counter()
     joint = DeepEnsembleRegressor(random_state=seed).fit(X_train, y_train).predict_dist(X_test)
     seconds["joint"] = seconds["joint, correlation 0"] = perf_counter() - start
-    variances = np.square(joint.std())[:, :, np.newaxis] * np.eye(len(scale))
+    variances = np.square(joint.std())[:, :, np.newaxis] * np.eye(y_test.shape[1])
     dists |= {"joint": joint, "joint, correlation 0": NormalJoint(joint.mean(), variances)}
     return [
         {"set": name, "dependence": dependence} | measure(y_test, dist) | {"seconds": seconds[dependence]}
         for dependence, dist in dists.items()
     ]
+
+
+def standardize(y_train: np.ndarray, y_test: np.ndarray) -> Data:
+    center, scale = y_train.mean(axis=0), y_train.std(axis=0)
+    return (y_train - center) / scale, (y_test - center) / scale
 
 
 def measure(y: np.ndarray, dist: Any) -> dict[str, float]:

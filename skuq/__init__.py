@@ -5,6 +5,7 @@ The quick start uses the names of this package. Import all other names from thes
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
 - ``skuq.classifiers``: classifiers with prediction sets
+- ``skuq.censoring``: targets and weights of censored rows, the Kaplan-Meier curve
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
 - ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers

@@ -24,7 +24,7 @@ MAX_INTERFACES = 20
 MAX_REACHED = 90
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat", "_units", "_rounding", "_ranks", "_weights"}
-CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets", "_few_rows", "_periods"}
+CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets", "_few_rows", "_periods", "_censoring"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -58,8 +58,10 @@ ALLOWED = {
     "_versioned": BASE,
     "_few_rows": BASE,
     "_periods": set(),
+    "_censoring": BASE | {"_validation"},
     "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
+    "censoring": CHECKED,
     "prediction": CHECKED | {"distributions"},
     "_fitting": CHECKED | {"distributions", "prediction"},
     "metrics": CHECKED | {"distributions", "prediction", "_fitting"},
@@ -73,7 +75,7 @@ ALLOWED = {
     "neural": ALL_BUT_NEURAL,
     "model_selection": ALL_BUT_NEURAL,
     "simulation": ALL_BUT_NEURAL,
-    "displays": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring"},
+    "displays": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring", "censoring"},
     "datasets": CHECKED | {"distributions"},
     "integrations": EVERYTHING,
     "_cli": CHECKED | {"distributions", "displays", "monitoring"},
@@ -153,7 +155,7 @@ OPTIONAL = {
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
     "optuna": ("model_selection._auto_candidates",),
-    "lightgbm": ("regressors._default_estimators",),
+    "lightgbm": ("regressors._default_estimators", "regressors._censored.trees"),
     "catboost": ("model_selection._auto_candidates",),
     "ngboost": ("model_selection._auto_candidates",),
 }

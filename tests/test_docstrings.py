@@ -44,6 +44,7 @@ OTHERS = {
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
     ("coverage", "ConformalClassifier.predict_set"),
+    ("coverage", "ConformalSurvivalRegressor"),
     ("coverage", "ConformalRegressor.predict_p"),
     ("coverage", "ConformalRegionRegressor.predict_interval"),
     ("coverage", "ConformalRegionRegressor.predict_region"),

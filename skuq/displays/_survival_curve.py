@@ -100,7 +100,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     >>> dist = (np.full(300, 5.0), np.ones(300))
     >>> display = SurvivalCurveDisplay.from_predictions(y, dist, event=event, times=[4.0, 5.0, 6.0])
     >>> display.predicted.round(2), display.observed([4.0, 5.0, 6.0]).round(2)
-    (array([0.84, 0.5 , 0.16]), array([0.84, 0.47, 0.13]))
+    (array([0.84, 0.5 , 0.16]), array([0.82, 0.46, 0.17]))
     """
 
     times: FloatArray
@@ -223,7 +223,8 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed targets, and the times of censoring. Use rows on which the model was not trained.
+            Observed targets. Censored rows have the time of censoring. Use rows on which the model was not
+            trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         event : array-like of bool, shape (n,), default=None

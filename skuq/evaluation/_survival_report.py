@@ -90,7 +90,8 @@ def survival_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring. No model may have been trained on these rows.
+        Observed targets. Censored rows have the time of censoring. No model may have been trained on these
+        rows.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target, or a mapping from names to the forecasts of several models.
     event : array-like of bool, shape (n,), default=None
@@ -125,9 +126,9 @@ def survival_report(
     >>> report = survival_report(np.minimum(T, C), (loc, np.ones(1000)), event=T <= C)
     >>> report.table.loc[["ipcw_crps", "concordance", "coverage"]].round(2)
                  model  kaplan_meier
-    ipcw_crps     0.37          0.56
-    concordance   0.73          0.50
-    coverage      0.91          0.87
+    ipcw_crps     0.40          0.56
+    concordance   0.76          0.50
+    coverage      0.90          0.90
     """
     nominal = check_single_coverage(coverage)
     forecasts = y_pred if isinstance(y_pred, Mapping) else {"model": y_pred}

@@ -19,9 +19,9 @@ from skuq._validation import (
 )
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
+from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
-from skuq.metrics._proper import score_of_bound
 
 _PAIRS = 1 << 22
 """Number of pairs of rows that are compared at once."""
@@ -70,7 +70,7 @@ def interval_coverage_bounds(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     coverage : float, default=0.9
@@ -122,8 +122,7 @@ def interval_coverage_bounds(
 def _estimated_coverage(
     dist: Distribution, known: Bounds, weight: FloatArray | None, coverage: float
 ) -> float:
-    scores = Bounds(*(score_of_bound(dist, bound) for bound in (known.lower, known.upper)))
-    points, masses = point_masses(scores, weight)
+    points, masses = point_masses(bound_scores(dist, known), weight)
     total = float(len(dist) if weight is None else weight.sum())
     return float(censored_proportions(ndtr(points), masses, total, np.array([coverage]), "interval")[0])
 
@@ -143,7 +142,7 @@ def concordance_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
@@ -223,7 +222,7 @@ def survival_calibration_table(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float
@@ -264,7 +263,7 @@ def survival_calibration_table(
     >>> y, event = np.minimum(T, C), T <= C
     >>> table = survival_calibration_table(y, (loc, np.ones(2000)), time=0.5, event=event, n_bins=3)
     >>> table[["predicted", "observed"]].round(2).to_numpy().tolist()
-    [[0.09, 0.11], [0.33, 0.33], [0.7, 0.72]]
+    [[0.07, 0.08], [0.31, 0.3], [0.69, 0.68]]
     """
     t = check_number(time, "time")
     level = check_single_coverage(confidence, "confidence")

@@ -36,7 +36,7 @@ def ipcw_crps_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     upper : float
@@ -86,7 +86,7 @@ def ipcw_crps_loss(
     >>> from skuq.metrics import ipcw_crps_loss
     >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_crps_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], upper=3.0), 4)
-    0.4191
+    0.2241
     """
     bound = check_number(upper, "upper")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
@@ -127,7 +127,7 @@ def localized_crps_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
@@ -170,7 +170,7 @@ def localized_crps_loss(
     >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> y, event = [1.5, 1.0, 4.0], [True, False, True]
     >>> round(localized_crps_loss(y, dist, event=event, censoring_time=[2.0, 1.0, 5.0]), 4)
-    0.3191
+    0.3112
     """
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     if censoring_time is not None:
@@ -224,7 +224,7 @@ def ipcw_brier_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Observed targets. Censored rows have the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float
@@ -268,7 +268,7 @@ def ipcw_brier_loss(
     >>> from skuq.metrics import ipcw_brier_loss
     >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_brier_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], time=2.0), 4)
-    0.021
+    0.0252
     """
     t = check_number(time, "time")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)

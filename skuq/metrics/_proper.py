@@ -11,6 +11,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
 
@@ -131,14 +132,9 @@ def censored_nll_rows(y: FloatArray, dist: Distribution, bounds: Bounds) -> Floa
         loss[observed] = nll_rows(y[observed], dist[observed])
     unknown = np.flatnonzero(~observed)
     rows, ends = dist[unknown], bounds.take(unknown)
-    low, high = (score_of_bound(rows, bound) for bound in (ends.lower, ends.upper))
-    loss[unknown] = -log_mass(low, high)
+    scores = bound_scores(rows, ends)
+    loss[unknown] = -log_mass(scores.lower, scores.upper)
     return loss
-
-
-def score_of_bound(dist: Distribution, bound: FloatArray) -> FloatArray:
-    finite = np.isfinite(bound)
-    return np.where(finite, dist._normal_score(np.where(finite, bound, 0.0)), bound)
 
 
 @metric(

@@ -124,7 +124,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         self._check_skorch()
         return TrainingOptions(
             architecture=self._architecture(),
-            batch_size=check_integer(self.batch_size, "batch_size"),
+            batch_size=self._checked_batch_size(),
             max_epochs=self.max_epochs,
             auto_epochs=self._auto_epochs,
             patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
@@ -136,6 +136,14 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             net_params=self.net_params,
             verbose=self.verbose,
         )
+
+    def _checked_batch_size(self) -> int | str:
+        size = self.batch_size
+        if not isinstance(size, str):
+            return check_integer(size, "batch_size")
+        if size != "auto":
+            raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
+        return size
 
     def _check_skorch(self) -> None:
         """Raise an error if parameters of skorch are invalid, or if they are set by the estimator."""

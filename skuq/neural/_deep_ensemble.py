@@ -94,8 +94,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         batches of 32 rows. With these values, the CRPS on seven data sets is 1.08 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
-    batch_size : int, default=64
+    batch_size : int or "auto", default="auto"
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
+        "auto" is 64, or 32 if a member has fewer than 600 training rows.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
         The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
@@ -262,7 +263,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         validation_size: Any = 0.2,
         learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
-        batch_size: int = 64,
+        batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         clip_norm: float | None = 5.0,
         cv: Any = 5,

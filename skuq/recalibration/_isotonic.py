@@ -13,7 +13,7 @@ from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import pit_scores, spread_atoms
+from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
@@ -213,13 +213,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
                 f"`event` must be True in at least one row, but all {known.size} targets are censored."
             )
         n = effective_rows(weight, len(known))
-        scores = Bounds(
-            *(
-                np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
-                for end in (bounds.lower, bounds.upper)
-            )
-        )
-        points, masses = point_masses(scores, weight)
+        points, masses = point_masses(bound_scores(dist, bounds), weight)
         self.outside_share_ = outside_share(points, points, masses, n, type(self).__name__)
         self._fit_scores(points, points, masses, n, light_tails=dist._light_tails)
         counted = np.flatnonzero(known)

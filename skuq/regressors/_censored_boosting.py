@@ -43,7 +43,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     family : {"lognormal", "normal"}, default="lognormal"
         Distribution of y before recalibration. "lognormal" is for positive times, and "normal" for any real
         numbers, such as measurements with a limit of detection.
-    max_iter : int, default=1000
+    n_estimators : int, default=1000
         Largest number of rounds. Boosting of a fold ends after 20 rounds without a better likelihood of the
         held-out rows.
     learning_rate : float, default=0.1
@@ -120,7 +120,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     >>> T = np.exp(1 + X[:, 0] + 0.2 * rng.normal(size=400))
     >>> C = rng.exponential(10.0, size=400)
     >>> y, event = np.minimum(T, C), T <= C
-    >>> model = CensoredBoostingRegressor(engine="sklearn", max_iter=30, random_state=0)
+    >>> model = CensoredBoostingRegressor(engine="sklearn", n_estimators=30, random_state=0)
     >>> dist = model.fit(X, y, event=event).predict_dist([[0.1, 0.5], [0.9, 0.5]])
     >>> bool((np.diff(dist.median()) > 1).all())
     True
@@ -132,7 +132,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         self,
         family: Literal["lognormal", "normal"] = "lognormal",
         *,
-        max_iter: int = 1000,
+        n_estimators: int = 1000,
         learning_rate: float = 0.1,
         max_leaf_nodes: int = 8,
         min_samples_leaf: int = 20,
@@ -144,7 +144,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         verbose: int = 0,
     ) -> None:
         self.family = family
-        self.max_iter = max_iter
+        self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
@@ -278,7 +278,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
 
     def _tree_options(self, seed: int) -> TreeOptions:
         return TreeOptions(
-            check_integer(self.max_iter, "max_iter"),
+            check_integer(self.n_estimators, "n_estimators"),
             check_number(self.learning_rate, "learning_rate", positive=True),
             check_integer(self.max_leaf_nodes, "max_leaf_nodes", minimum=2),
             check_integer(self.min_samples_leaf, "min_samples_leaf"),

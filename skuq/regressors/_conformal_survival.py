@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skuq._censoring import check_times, read_censoring_time, read_event, require_events
@@ -108,7 +109,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     >>> T = np.exp(X[:, 0] + 0.3 * rng.normal(size=600))
     >>> C = rng.uniform(1, 5, size=600)
     >>> y, event = np.minimum(T, C), T <= C
-    >>> boosting = CensoredBoostingRegressor(engine="sklearn", max_iter=20, random_state=0)
+    >>> boosting = CensoredBoostingRegressor(engine="sklearn", n_estimators=20, random_state=0)
     >>> model = ConformalSurvivalRegressor(boosting, random_state=0)
     >>> bound = model.fit(X, y, event=event, censoring_time=C).predict(X)
     >>> bool(0.87 < np.mean(T >= bound) < 0.97)
@@ -164,7 +165,10 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         check_X(X)
         target = check_times(check_y(y, self), "y")
         validate_data(self, X, skip_check_array=True)
+        (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
         check_consistent_length(X, target)
+        if target.size < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {target.size} sample.")
         mask = read_event(event, target.size)
         require_events(mask)
         ends = self._read_ends(target, mask, censoring_time)
@@ -283,6 +287,16 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         """
         check_new(self, X)
         return self._bound(self.conformal_, X, self.threshold_, self._check_coverage())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # a lower bound is not a prediction of the mean
+        try:
+            tags.input_tags = get_tags(self.estimator).input_tags
+        except Exception:  # Estimators of other packages may have no tags or broken tags.
+            return tags
+        return tags
 
 
 class _ClippedModel(RegressorMixin, BaseEstimator):

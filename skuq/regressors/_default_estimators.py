@@ -40,6 +40,7 @@ _PLAIN_ENSEMBLE: dict[str, Any] = {
     "n_frequencies": 0,
     "loss": "nll",
     "bootstrap": "folds",
+    "batch_size": 64,
 }
 
 

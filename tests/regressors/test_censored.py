@@ -25,7 +25,7 @@ from skuq.regressors import (
 )
 from tests.censoring.worlds import waiting_times
 
-SMALL = {"max_iter": 15, "cv": 3, "random_state": 0}
+SMALL = {"n_estimators": 15, "cv": 3, "random_state": 0}
 
 
 def boosting(**options):
@@ -102,7 +102,7 @@ def test_weights_of_a_model_of_the_censoring(world):
     X = rng.uniform(-1, 1, size=(1000, 1))
     time, ends = np.exp(X[:, 0] + 0.3 * rng.normal(size=1000)), np.exp(1.5 * X[:, 0] + rng.normal(size=1000))
     y, event = np.minimum(time, ends), time <= ends
-    censoring = CensoredBoostingRegressor(engine="sklearn", max_iter=20, cv=3)
+    censoring = CensoredBoostingRegressor(engine="sklearn", n_estimators=20, cv=3)
     marginal, conditional = (
         CensoringWeightedRegressor(LeastSquaresRegressor(), model, random_state=0).fit(X, y, event=event)
         for model in (None, censoring)
@@ -180,7 +180,7 @@ def test_times_may_be_any_numbers_with_the_normal_family(few):
 
 
 def test_out_of_fold_distributions_do_not_know_their_rows(fitted, world):
-    dist = boosting(cv=3, max_iter=60).fit_transform(world.X, world.y, event=world.event)
+    dist = boosting(cv=3, n_estimators=60).fit_transform(world.X, world.y, event=world.event)
     assert len(dist) == 1500
     low, high, estimate = interval_coverage_bounds(world.y, dist, event=world.event)
     assert low < 0.9 < high
@@ -235,11 +235,8 @@ def test_recalibrated_regressors_pass_events_to_both(few):
     base = CensoredBoostingRegressor(engine="sklearn", recalibrate=False, **SMALL)
     model = RecalibratedRegressor(base, IsotonicRecalibrator(), cv=KFold(2), random_state=0)
     model.fit(few.X, few.y, event=few.event)
-    folds = [(np.arange(75, 150), np.arange(75)), (np.arange(75), np.arange(75, 150))]
-    assert model.recalibrators_[0].level_map_ is not None
     ignoring = IsotonicRecalibrator().fit(base.fit_transform(few.X, few.y, event=few.event), few.y)
     assert model.recalibrators_[0].level_map_(np.array([0.5])) < ignoring.level_map_(np.array([0.5]))
-    assert len(folds) == 2
     with pytest.raises(ValueError, match=r"StdScalingRecalibrator does not take it.*IsotonicRecalibrator"):
         RecalibratedRegressor(base, StdScalingRecalibrator(), cv=2).fit(few.X, few.y, event=few.event)
 
@@ -271,7 +268,7 @@ def dependent():
 def test_lower_bounds_cover(dependent):
     X, time, ends = dependent(3000, 0)
     X_new, new_time, _ = dependent(4000, 1)
-    censoring = CensoredBoostingRegressor(engine="sklearn", cv=3, max_iter=30)
+    censoring = CensoredBoostingRegressor(engine="sklearn", cv=3, n_estimators=30)
     model = ConformalSurvivalRegressor(
         CensoringWeightedRegressor(LeastSquaresRegressor()), censoring, random_state=0
     )

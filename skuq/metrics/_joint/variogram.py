@@ -99,6 +99,10 @@ def variogram_score_loss(
     .. math:: \mathrm{VS}_p(F, y) = \sum_{a, b} w_{ab} \bigl( |y_a - y_b|^p - E |X_a - X_b|^p \bigr)^2,
         \quad X \sim F.
 
+    If the means of two targets differ much, the differences of their dependence are small compared with the
+    differences between the targets, and the score reacts weakly to the dependence. Subtract the means of the
+    training targets with ``chain=lambda y: y - y_train.mean(axis=0)``.
+
     The cost is O(n K d^2) for K points per row.
 
     References

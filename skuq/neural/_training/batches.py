@@ -11,6 +11,10 @@ from torch import Tensor
 
 from skuq._typing import BoolArray, IntArray
 
+AUTO_BATCH, _FEW_ROWS_BATCH, _FEW_ROWS = 64, 32, 600
+"""Number of rows per batch with ``batch_size="auto"``, and with fewer than `_FEW_ROWS` training rows. With
+few rows, an epoch has few steps."""
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -38,7 +42,10 @@ class MemberRows:
         return mask
 
 
-def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
+def batch_shape(n_rows: int, batch_size: int | str) -> tuple[int, int]:
+    """Return the number of batches and the number of rows per batch."""
+    if isinstance(batch_size, str):
+        batch_size = _FEW_ROWS_BATCH if n_rows < _FEW_ROWS else AUTO_BATCH
     # All batches have the same size, because the gradient of a small last batch would be too noisy. Each
     # epoch therefore leaves out a few random rows.
     n_batches = max(1, round(n_rows / batch_size))

@@ -13,7 +13,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._training.batches import MemberRows, batch_shape
+from skuq.neural._training.batches import AUTO_BATCH, MemberRows, batch_shape
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
@@ -48,7 +48,7 @@ class TrainingOptions:
     """Options of a training. Fits with equal options may be trained together."""
 
     architecture: Architecture
-    batch_size: int = 32
+    batch_size: int | str = 32
     max_epochs: int | str = "auto"
     auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
     further_epochs: int = 0
@@ -73,8 +73,10 @@ class TrainingOptions:
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
         # Targets without noise need more steps than targets with noise. If there are few rows, the largest
         # number of epochs of "auto" has too few steps for them.
+        # They do not need small batches, whose purpose is to have more steps in 200 epochs.
         steps, fewest, most = self.auto_epochs
-        more = replace(self, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
+        size = AUTO_BATCH if self.batch_size == "auto" else self.batch_size
+        more = replace(self, batch_size=size, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
         epochs = self.epochs(n_batches)
         improving = best_epoch > _STILL_IMPROVING * epochs
         return more if improving and more.epochs(n_batches) > epochs else None
@@ -152,7 +154,7 @@ class FitPlan:
     selection_mask: BoolArray | None = None
     score_weight: FloatArray | None = None  # in the score, shape (n,)
 
-    def batch_shape(self, batch_size: int) -> tuple[int, int]:
+    def batch_shape(self, batch_size: int | str) -> tuple[int, int]:
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:

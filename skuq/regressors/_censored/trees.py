@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 class TreeOptions:
     """Parameters of the boosting."""
 
-    max_iter: int
+    n_estimators: int
     learning_rate: float
     max_leaf_nodes: int
     min_samples_leaf: int
@@ -86,7 +86,7 @@ class LightGBMTrees:
         }
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)
         self._booster = lightgbm.train(
-            settings, train_set, options.max_iter, valid_sets=[valid_set], feval=score, callbacks=[stop]
+            settings, train_set, options.n_estimators, valid_sets=[valid_set], feval=score, callbacks=[stop]
         )
 
     def predict(self, X: FloatArray) -> FloatArray:
@@ -102,7 +102,7 @@ class SklearnTrees:
         theta, held_theta = (np.zeros((len(rows.X), 2)) for rows in (train, held_out))
         rng = np.random.RandomState(options.seed)
         best, best_round = mean_loss(held_out, held_theta), 0
-        for round_ in range(1, options.max_iter + 1):
+        for round_ in range(1, options.n_estimators + 1):
             gradient, curvature = slowed_derivatives(train.bounds, theta, train.weight)
             trees = [
                 DecisionTreeRegressor(
