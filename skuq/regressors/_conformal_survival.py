@@ -148,7 +148,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         X : array-like or DataFrame of n rows
             Training features.
         y : array-like of shape (n,)
-            Observed times, and the times of censoring; non-negative.
+            Observed times, and the times of censoring. Non-negative.
         event : array-like of bool, shape (n,), default=None
             True for an observed time, False for a time that is larger than y. None means that all times are
             observed.

@@ -249,7 +249,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Parameters
         ----------
         **params : dict
-            Values by name. The name of a member sets this member; the value "drop" excludes it.
+            Values by name. The name of a member sets this member. The value "drop" excludes the member.
             ``name__parameter`` sets a parameter of a member.
 
         Returns
