@@ -9,7 +9,8 @@ MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
 AUTOML := .venv-automl
 TABLES := .venv-tables
-PIP := -m pip install -qq --disable-pip-version-check
+# Modules are compiled when they are first imported: compiling all of them takes most of the time of an installation.
+PIP := -m pip install -qq --no-compile --disable-pip-version-check
 
 # Arguments for pytest. Example: `make test ARGS="tests/metrics -x"`.
 ARGS ?=

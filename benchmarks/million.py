@@ -286,7 +286,14 @@ def resampling_lines() -> Iterator[Line]:
 
     yield Line("bootstrap_interval of CRPS", interval)
     yield Line("paired_permutation_test of CRPS, 100", test)
+
+    def page(n: int) -> Callable[[], object]:
+        y, dist = forecast(n)
+        settings = {"n_resamples": 20, "n_simulations": 10}
+        return lambda: skuq.displays.HTMLReport.from_predictions(y, dist, **settings).html
+
     yield Line("uncertainty_report, 20 + 10", report)
+    yield Line("HTMLReport, 20 + 10", page)
 
 
 NO_ROWS = {"MetricAgreementDisplay"}
@@ -338,7 +345,7 @@ def drawn(name: str, n: int) -> Any:
 
 def display_lines() -> Iterator[Line]:
     for name in skuq.displays.__all__:
-        if name in NO_ROWS:
+        if name in NO_ROWS or not name.endswith("Display"):
             continue
 
         def make(n: int, name: str = name) -> Callable[[], object]:

@@ -1,9 +1,10 @@
 """Joint distributions of several targets: scores and coverage by dependence, and conformal regions.
 
-Run as `python benchmarks/several_targets.py [--seeds 5] [--regions 200]`. Scores of each dependence are
-relative to independent targets with the same marginals. Real data are read from the folder in the environment
-variable SKUQ_DATA and left out without it. Targets are divided by their standard deviation in the training
-rows.
+Run as `python benchmarks/several_targets.py [--seeds 5] [--regions 200] [--networks 5]`. Scores of each
+dependence are relative to independent targets with the same marginals. Real data are read from the folder in
+the environment variable SKUQ_DATA and left out without it. Targets are standardized by the training rows: if
+their means differed, the differences between targets would hide the dependence from the variogram score.
+Networks require torch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 
+from skuq.distributions import NormalJoint
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, energy_score_loss, variogram_score_loss
 from skuq.regressors import (
@@ -91,11 +93,7 @@ def real_sets() -> Iterator[tuple[str, np.ndarray, np.ndarray, int, Any]]:
 
 def compare(name: str, X: Data, y: Data, make: Any, seed: int) -> list[dict[str, Any]]:
     """Return one row per dependence."""
-    (X_train, X_test), (y_train, y_test) = X, y
-    scale = y_train.std(axis=0)
-    y_train, y_test = y_train / scale, y_test / scale
-    ones = np.ones(y_train.shape[1])
-    total = y_test.sum(axis=1)
+    (X_train, X_test), (y_train, y_test) = X, standardize(*y)
     start = perf_counter()
     for column in y_train.T:
         UncertaintyRegressor(make(), random_state=seed).fit(X_train, column)
@@ -107,21 +105,54 @@ def compare(name: str, X: Data, y: Data, make: Any, seed: int) -> list[dict[str,
         model.fit(X_train, y_train)
         fitted = perf_counter() - start
         dist = model.predict_dist(X_test)
-        bounds = dist.linear(ones).interval(0.9)
-        rows.append(
-            {
-                "set": name,
-                "dependence": dependence,
-                "energy": energy_score_loss(y_test, dist),
-                "variogram": variogram_score_loss(y_test, dist),
-                "crps of sum": crps_loss(total, dist.linear(ones)),
-                "coverage of sum": np.mean((bounds[:, 0] <= total) & (total <= bounds[:, 1])),
-                "simultaneous": simultaneous_coverage(dist, y_test),
-                "time of fit": fitted / seconds,
-                "share": model.conditional_share_,
-            }
-        )
+        measures = measure(y_test, dist) | {
+            "time of fit": fitted / seconds,
+            "share": model.conditional_share_,
+        }
+        rows.append({"set": name, "dependence": dependence} | measures)
     return rows
+
+
+def compare_networks(name: str, X: Data, y: Data, seed: int) -> list[dict[str, Any]]:
+    """Return one row per method: an ensemble per target, and one ensemble with a covariance matrix."""
+    from skuq.neural import DeepEnsembleRegressor
+
+    (X_train, X_test), (y_train, y_test) = X, standardize(*y)
+    dists, seconds = {}, {}
+    for dependence in ("independent", "empirical"):
+        model = MultiOutputUncertaintyRegressor(
+            DeepEnsembleRegressor(), dependence=dependence, random_state=seed
+        )
+        start = perf_counter()
+        dists[dependence] = model.fit(X_train, y_train).predict_dist(X_test)
+        seconds[dependence] = perf_counter() - start
+    start = perf_counter()
+    joint = DeepEnsembleRegressor(random_state=seed).fit(X_train, y_train).predict_dist(X_test)
+    seconds["joint"] = seconds["joint, correlation 0"] = perf_counter() - start
+    variances = np.square(joint.std())[:, :, np.newaxis] * np.eye(y_test.shape[1])
+    dists |= {"joint": joint, "joint, correlation 0": NormalJoint(joint.mean(), variances)}
+    return [
+        {"set": name, "dependence": dependence} | measure(y_test, dist) | {"seconds": seconds[dependence]}
+        for dependence, dist in dists.items()
+    ]
+
+
+def standardize(y_train: np.ndarray, y_test: np.ndarray) -> Data:
+    center, scale = y_train.mean(axis=0), y_train.std(axis=0)
+    return (y_train - center) / scale, (y_test - center) / scale
+
+
+def measure(y: np.ndarray, dist: Any) -> dict[str, float]:
+    total = y.sum(axis=1)
+    of_sum = dist.linear(np.ones(y.shape[1]))
+    bounds = of_sum.interval(0.9)
+    return {
+        "energy": energy_score_loss(y, dist),
+        "variogram": variogram_score_loss(y, dist),
+        "crps of sum": crps_loss(total, of_sum),
+        "coverage of sum": np.mean((bounds[:, 0] <= total) & (total <= bounds[:, 1])),
+        "simultaneous": simultaneous_coverage(dist, y),
+    }
 
 
 def simultaneous_coverage(dist: Any, y: np.ndarray) -> float:
@@ -132,16 +163,41 @@ def simultaneous_coverage(dist: Any, y: np.ndarray) -> float:
 def table_of_dependence(seeds: int) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
-        for name, world in WORLDS.items():
-            X, y = world(1200, np.random.default_rng(seed))
-            X_test, y_test = world(TEST_ROWS, np.random.default_rng(1000 + seed))
-            rows += compare(name, (X, X_test), (y, y_test), forest, seed)
+        for name in WORLDS:
+            rows += compare(name, *draw(name, seed), forest, seed)
     for name, X, y, n_train, make in real_sets():
         for seed in range(min(seeds, 2)):
-            parts = train_test_split(X, y, train_size=n_train, random_state=seed)
-            kept = [part[: max(n_train, TEST_ROWS)] for part in parts]
-            test = slice(None, TEST_ROWS)
-            rows += compare(name, (kept[0], kept[1][test]), (kept[2], kept[3][test]), make, seed)
+            rows += compare(name, *split(X, y, n_train, seed), make, seed)
+    return relative(rows)
+
+
+def table_of_networks(seeds: int) -> pd.DataFrame:
+    """Return the scores of one deep ensemble per target, and of one ensemble for all targets."""
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        for name in WORLDS:
+            rows += compare_networks(name, *draw(name, seed), seed)
+    for name, X, y, n_train, make in real_sets():
+        if make is forest:
+            for seed in range(min(seeds, 2)):
+                rows += compare_networks(name.split(",")[0], *split(X, y, n_train, seed), seed)
+    return relative(rows)
+
+
+def draw(name: str, seed: int) -> tuple[Data, Data]:
+    """Return features and targets of a simulation, each for training and test."""
+    X, y = WORLDS[name](1200, np.random.default_rng(seed))
+    X_test, y_test = WORLDS[name](TEST_ROWS, np.random.default_rng(1000 + seed))
+    return (X, X_test), (y, y_test)
+
+
+def split(X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> tuple[Data, Data]:
+    parts = train_test_split(X, y, train_size=n_train, random_state=seed)
+    return (parts[0], parts[1][:TEST_ROWS]), (parts[2], parts[3][:TEST_ROWS])
+
+
+def relative(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return means over seeds, and the scores in percent of the scores without dependence."""
     table = pd.DataFrame(rows).groupby(["set", "dependence"], sort=False).mean()
     reference = table.xs("independent", level="dependence").reindex(table.index, level="set")
     for score in ("energy", "variogram", "crps of sum"):
@@ -192,13 +248,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--regions", type=int, default=200)
+    parser.add_argument("--networks", type=int, default=5)
     options = parser.parse_args()
     with warnings.catch_warnings(), pd.option_context("display.width", 250, "display.max_columns", 20):
         warnings.simplefilter("ignore", SmallSampleWarning)
         if options.regions:
             print(table_of_regions(options.regions).to_string(), flush=True)
         if options.seeds:
-            print(table_of_dependence(options.seeds).to_string())
+            print(table_of_dependence(options.seeds).to_string(), flush=True)
+        if options.networks:
+            print(table_of_networks(options.networks).to_string())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
-from skuq.distributions import Normal
+from skuq.distributions import Distribution, Normal, concat
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
     ConformalRecalibrator,
@@ -24,6 +24,7 @@ from skuq.recalibration import (
     GPNormalRecalibrator,
     IsotonicDistributionalRecalibrator,
     IsotonicRecalibrator,
+    OnlineRecalibrator,
     OperatingPointRecalibrator,
     QuantileShiftRecalibrator,
     StdScalingRecalibrator,
@@ -208,6 +209,14 @@ PICTURES = {
         {"after": IsotonicRecalibrator()},
         draw_misses,
     ),
+    "online": (
+        Simulation(
+            normal_noise(lambda x: np.select([x < 0.4, x < 0.7], [0.12, 0.36], 0.18)),
+            flat(0.2),
+        ),
+        {"after": OnlineRecalibrator(window=300)},
+        draw_coverage,
+    ),
     "isotonic-distributional": (
         Simulation(
             skewed_noise(lambda x: 0.1 + 0.25 * x, lambda x: np.where(x < 0.6, 1.2, -1.2)),
@@ -262,6 +271,23 @@ PICTURES = {
 }
 
 
+def observe(
+    recalibrator: OnlineRecalibrator, simulation: Simulation, x: np.ndarray, y: np.ndarray
+) -> Distribution:
+    """Return the forecasts on the grid, each recalibrated after the rows to its left are observed."""
+    order = np.argsort(x)
+    x, y = x[order], y[order]
+    dist, ends = simulation.forecast(x), np.maximum(np.searchsorted(x, GRID), np.searchsorted(x, 0.1))
+    recalibrator.fit(dist[: ends[0]], y[: ends[0]])
+    parts, done = [], ends[0]
+    for end, point in zip(ends, GRID, strict=True):
+        if end > done:
+            recalibrator.partial_fit(dist[done:end], y[done:end])
+            done = end
+        parts.append(recalibrator.transform(simulation.forecast(np.array([point]))))
+    return concat(parts)
+
+
 def draw(name: str) -> Figure:
     """Return one of the pictures."""
     simulation, recalibrators, draw_right = PICTURES[name]
@@ -270,7 +296,10 @@ def draw(name: str) -> Figure:
     forecast = simulation.forecast(GRID)
     dists = {"before": forecast}
     for label, recalibrator in recalibrators.items():
-        dists[label] = recalibrator.fit(simulation.forecast(x), y).transform(forecast)
+        if isinstance(recalibrator, OnlineRecalibrator):
+            dists[label] = observe(recalibrator, simulation, x, y)
+        else:
+            dists[label] = recalibrator.fit(simulation.forecast(x), y).transform(forecast)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)

@@ -5,6 +5,7 @@ The quick start uses the names of this package. Import all other names from thes
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
 - ``skuq.classifiers``: classifiers with prediction sets
+- ``skuq.censoring``: targets and weights of censored rows, the Kaplan-Meier curve
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
 - ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers
@@ -19,6 +20,7 @@ The quick start uses the names of this package. Import all other names from thes
 - ``skuq.exceptions``: errors and warnings
 """
 
+from skuq._cli.versions import show_versions
 from skuq._versioned import __version__
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist, register, supports_dist
@@ -31,5 +33,6 @@ __all__ = [
     "get_scorer",
     "predict_dist",
     "register",
+    "show_versions",
     "supports_dist",
 ]

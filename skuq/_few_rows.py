@@ -11,8 +11,8 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12
-"""With this number of rows or more, 90 % intervals contain 87 to 95 % of the targets on average over training
-sets."""
+"""Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
+targets, averaged over training sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 

@@ -19,7 +19,7 @@ _VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
 def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
     """Return class probabilities as an array of shape (n, K).
 
-    Its rows sum to 1, and the precision is kept.
+    Raise an error if the sum of a row is not 1. The floating-point type does not change.
     """
     proba = _as_floats(y_proba, name)
     if proba.ndim != 2:
@@ -40,8 +40,8 @@ def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None)
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have rows that sum to 1 within {SUM_TOLERANCE:g}, got {total[row]:.8g} at row "
-            f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them, or convert to "
-            "float64 and divide each row by its sum."
+            f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them. Or convert "
+            f"them to float64 and divide each row by its sum."
         )
     return proba
 

@@ -12,8 +12,8 @@ from skuq._rounding import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 RANK_TOLERANCE = 1e-12
-"""Relative rounding error of a rank. With this tolerance, 0.9 * 10 has rank 9 even if the product is slightly
-larger."""
+"""Relative rounding error of a rank. With this tolerance, 0.9 * 10 gives rank 9 even if the computed product
+is slightly larger than 9."""
 
 
 def rows_needed(coverage: float) -> int:
@@ -47,7 +47,7 @@ class WeightedRanks:
             self._set(np.sort(values), None)
             return
         if not weights.all():
-            # Values of weight 0 are dropped, because the quantile at target 0 must have a positive weight.
+            # Values of weight 0 are dropped, so that the smallest value has a positive weight.
             values, weights = values[weights > 0], weights[weights > 0]
         order = np.argsort(values, kind="stable")
         self._set(values[order], weights[order])
@@ -130,8 +130,9 @@ def _value_at(
 def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
     """Return the number of sorted ``values`` z with ``loc + scale * z <= y`` for each row."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Because of rounding, this count may be wrong by one value. With scale 0 and y = loc, the quotient is
-        # NaN. searchsorted places NaN at the end, which is correct, because all sums then equal y.
+        # Because of rounding errors, this count may be wrong by one value. With scale 0 and y = loc, the
+        # quotient is NaN. searchsorted places NaN at the end, which is correct, because all sums then equal
+        # y.
         count = np.searchsorted(values, (y - loc) / scale, side="right")
         # The count is correct if the last counted sum is at most y and the next sum is larger than y.
         last = loc + scale * values[np.maximum(count, 1) - 1]

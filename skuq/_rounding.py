@@ -18,7 +18,7 @@ LEVEL_ROUNDING = 2.0**-51
 """Rounding error of 1 - p. It is four units in the last place of numbers slightly below 1."""
 
 LEVEL_SHARE = 1e-6
-"""Tolerances are at most this share of a level, so that very small levels remain different."""
+"""Largest tolerance, as a share of a level, so that very small levels remain different."""
 
 
 def reaches(value: float | FloatArray, limit: float | FloatArray, *, total: float = 1.0) -> BoolArray:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_method_params as slice_fit_params
 from sklearn.utils.validation import _num_samples as count_rows
 from threadpoolctl import threadpool_limits
 
-try:  # Callbacks report progress; they are experimental in scikit-learn 1.9.
+try:  # Callbacks report progress. They are experimental in scikit-learn 1.9.
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:
 
@@ -130,7 +130,7 @@ def splitter_needs_groups(splitter: Any) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run compiled code in the block on one thread, so that parallel fits do not compete for cores."""
+    """Run compiled code in the block on one thread, so that parallel fits do not slow each other down."""
     with threadpool_limits(limits=1):
         yield
 
@@ -190,7 +190,7 @@ def run_parallel(
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
-        # For one job, joblib would take as long as a linear prediction for one row.
+        # For one job, joblib would need as much time as a linear prediction for one row.
         requested = n_jobs_of_backend if n_jobs is None else n_jobs
         one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)

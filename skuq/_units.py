@@ -7,7 +7,7 @@ import numpy as np
 from skuq._typing import FloatArray
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""The squares of values in this range neither overflow nor underflow. The margin is a factor of 1e77."""
+"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
 
 
 def power_of_two(size: float) -> float:

@@ -20,19 +20,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._typing import ArrayLike, FloatArray
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
-"""Smallest and largest sum of weights that is accepted."""
+"""Smallest and largest accepted sum of weights."""
 
 MOST_REPETITIONS = 2.0**53
 """Largest number of repetitions that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
-"""This number of bins is accepted for any number of rows."""
+"""Number of bins that is accepted for any number of rows."""
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
 
 EFFECTIVE_ROWS = "effective_rows"
-"""The scores for a `Tilt` contain the effective numbers of rows under this key."""
+"""Key of the effective numbers of rows in the scores for a `Tilt`."""
 
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
@@ -82,8 +82,8 @@ def check_unmasked(values: Any, name: str) -> None:
     """Raise an error for masked entries, because numpy would ignore the mask."""
     if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
         raise ValueError(
-            f"`{name}` must not have masked entries, got {int(mask.sum())}, the first{_where(mask)}. Leave "
-            "these rows out, or fill the entries with `.filled(value)`."
+            f"`{name}` must not have masked entries, got {int(mask.sum())}, first{_where(mask)}. Leave "
+            f"these rows out, or fill the entries with `.filled(value)`."
         )
 
 
@@ -208,7 +208,8 @@ def as_labels(values: Any, name: str) -> np.ndarray:
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Return the weights, or None.
 
-    They are finite and non-negative, have the shape (n,) and a positive sum.
+    Raise an error if the weights are not finite and non-negative with a positive sum, or have another shape
+    than (n,).
     """
     if sample_weight is None:
         return None
@@ -291,7 +292,7 @@ def check_increasing(values: FloatArray, name: str) -> FloatArray:
 
 
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
-    """Return the option that equals ``value``. The numbers 1 and 0 do not count as True and False."""
+    """Return the option that equals ``value``. The numbers 1 and 0 do not equal True and False."""
     for option in options:
         if value is option or (_may_equal(value, option) and value == option):
             return option
@@ -323,7 +324,7 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 
 def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
-    """Check the number of bins. It must not be much larger than the number of rows."""
+    """Check that the number of bins is not much larger than the number of rows."""
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(

@@ -1,7 +1,10 @@
-"""Pickles of estimators that contain the version of skuq."""
+"""Version of skuq, versions of the packages that it uses, and pickles that contain the version of skuq."""
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 from skuq._warnings import warn_user
@@ -11,11 +14,14 @@ __version__ = "0.1.0"
 
 _KEY = "_skuq_version"
 
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "Jinja2")
+"""Packages with an influence on the numbers and figures of a report."""
+
 ClassT = TypeVar("ClassT", bound=type)
 
 
 def versioned(cls: ClassT) -> ClassT:
-    """Decorate a base class of estimators. Its pickles warn when another version of skuq loads them."""
+    """Decorate a base class of estimators so that pickles warn if another version of skuq loads them."""
     base: Any = cls
     get_state, set_state = base.__getstate__, base.__setstate__
 
@@ -40,3 +46,14 @@ def warn_of_other_version(what: str, version: str, risk: str, remedy: str) -> No
         f"{risk}. Load it with the version that pickled it, or {remedy}.",
         InconsistentVersionWarning,
     )
+
+
+def installed_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Return the versions of skuq, Python and other packages, without missing packages."""
+    versions = {"skuq": __version__, "Python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -43,7 +43,7 @@ def is_sparse(columns: Any) -> bool:
 def group_sums(columns: Any, group: IntArray, weight: FloatArray | None = None) -> Any:
     """Return the weighted sums of the rows of each group, shape (G, c).
 
-    They are sparse if the columns are sparse.
+    The sums are sparse if the columns are sparse.
     """
     n = group.size
     ones = np.ones(n) if weight is None else weight

@@ -47,7 +47,7 @@ class NotRefittedError(SkuqError, NotFittedError):
 
 
 class NonFinitePredictionError(SkuqError, ValueError):
-    """NaN or infinite predictions of a wrapped estimator.
+    """Predictions of a wrapped estimator are NaN or infinite.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class NonFinitePredictionError(SkuqError, ValueError):
     first : int
         First row without a finite prediction.
     places : tuple of str
-        Folds or members for which the estimator was fitted, innermost first. Empty if it was fitted on all
-        rows.
+        Folds or members for which the estimator was fitted. For nested estimators, the innermost fold or
+        member comes first. The tuple is empty if the estimator was fitted on all rows.
     advice : str
-        Remedy specific to this estimator; may be empty.
+        Remedy specific to this estimator. May be empty.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class FoldMismatchWarning(SkuqWarning):
     """Large difference between the model fitted to all rows and the models of the folds.
 
     Errors are measured for the models of the folds. The model that is fitted to all rows may have other
-    errors. A possible cause is an estimator that stops early with some rows and not with others.
+    errors. A possible cause is an estimator that stops training early on some sets of rows but not on others.
     """
 
 
 class SupportWarning(SkuqWarning):
-    """Forecasts of counts with more than 1 % of their probability below 0."""
+    """More than 1 % of the predicted probability of counts is below 0."""
 
 
 class InconsistentVersionWarning(SkuqWarning):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,3 +98,17 @@ def few_rows() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
         yield
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """Start Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("chromium is not installed; on Debian: apt-get install chromium")
+    with playwright.sync_playwright() as engine:
+        # Chromium's sandbox does not work for root in a container.
+        running = engine.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield running
+        running.close()

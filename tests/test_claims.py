@@ -76,24 +76,27 @@ def test_21_data_sets(real_data):
     ratio = forest["CRPS"] / residual["CRPS"]
     assert claims(
         UncertaintyRegressor,
-        f'the CRPS of "forest" is {ratio:.2f} times the CRPS of "residual" (geometric mean), '
-        f"with one fit instead of {residual['fits']:.1f}",
+        f'the CRPS of "forest" is {ratio:.2f} times the CRPS of "residual" (geometric mean). '
+        f'"forest" needs one fit, and "residual" takes as long as {residual["fits"]:.1f} fits',
     )
     fitted, shifted = number["quantile boosting as fitted (LightGBM)"], number["quantile boosting (LightGBM)"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
     assert claims(
         UncertaintyRegressor,
-        "relative to LightGBM without recalibration, the CRPS is "
-        f"{crps:.2f} and the score of 90 % intervals is {score:.2f}",
+        f"the CRPS is {crps:.2f} times the CRPS of LightGBM without recalibration, and the score of 90 % "
+        f"intervals is {score:.2f} times its score",
     )
     pool, recalibrated = (
         100 * number[f"pool of default estimators{end}"]["coverage"] for end in ("", ", recalibrated")
     )
-    assert claims(MixtureRegressor, f"cover {pool:.1f} % of the test rows without and {recalibrated:.1f} %")
+    assert claims(
+        MixtureRegressor,
+        f"cover {pool:.1f} % of the test rows without this recalibrator, and {recalibrated:.1f} % with it",
+    )
     bootstrap = 100 * number["bootstrap of a forest"]["coverage"]
     assert claims(BootstrapRegressor, f"For a default random forest, 90 % intervals cover {bootstrap:.0f} %")
     assert round(fitted["coverage"], 1) == 0.8
-    assert claims(MultiQuantileRegressor, "90 % intervals around gradient boosting cover about 80 %")
+    assert claims(MultiQuantileRegressor, "90 % intervals of gradient boosting cover about 80 %")
     assert (
         f"cover {pool:.1f} % of the test rows without a recalibrator and {recalibrated:.1f} % with it"
         in words("explanation/pools.rst")
@@ -148,7 +151,7 @@ def test_few_rows():
     coverage = [float(cell.split()[0]) for row in cells for cell in row[2:]]  # from 12 rows on
     assert claims(
         UncertaintyRegressor,
-        'With 12 rows or more, 90 % intervals of "forest" and "residual" cover '
+        'With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is '
         f"{100 * min(coverage):.0f} to {100 * max(coverage):.0f} %",
     )
 
@@ -193,8 +196,8 @@ def test_layers_of_the_deep_ensemble():
     )
     assert claims(
         DeepEnsembleRegressor,
-        "With a learning rate of 0.003 and batches of 32 rows, the defaults of single networks, the CRPS on "
-        "seven data sets is 1.08 times as large.",
+        "The defaults of single networks are a learning rate of 0.003 and batches of 32 rows. With these "
+        "values, the CRPS on seven data sets is 1.08 times as large.",
     )
     assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
     times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))
@@ -284,7 +287,9 @@ def test_single_trees_in_cross_conformal_prediction(method, claimed):
 @pytest.mark.parametrize("n", [200, 1000])
 def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
     assert claims(
-        ResidualRegressor, "Around fully grown trees in one dimension, 90 % intervals would cover about 73 %"
+        ResidualRegressor,
+        "For fully grown trees as the mean and the scale model in one dimension, 90 % intervals cover about "
+        "73 %",
     )
     tree = DecisionTreeRegressor(random_state=0)
     model = ResidualRegressor(tree, tree, location="refit", shape="empirical", shrink=False)
@@ -296,7 +301,9 @@ def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
 )
 def test_few_rows_of_an_isotonic_recalibrator(n, smooth, claimed):
     assert claims(
-        IsotonicRecalibrator, "0.19 with 20 rows and 0.08 with 100; if ``smooth``, by 0.08 and 0.025"
+        IsotonicRecalibrator,
+        "by 0.19 with 20 rows and by 0.08 with 100 rows. With ``smooth=True``, the increase is 0.08 with 20 "
+        "rows and 0.025 with 100 rows",
     )
     rng = np.random.default_rng(n)
     y_new = norm.ppf((np.arange(400) + 0.5) / 400)

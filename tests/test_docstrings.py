@@ -35,7 +35,7 @@ FIRST_SENTENCES = {
     "sample_weight": "Number of repetitions of each row.",
     "coverage": "Nominal coverage of the central interval.",
     "n_jobs": "Number of jobs that run in parallel.",
-    "ax": "Axes to draw on; None makes a new figure.",
+    "ax": "Axes to draw on. None makes a new figure.",
 }
 # Where the name means something else: point predictions of a display, what becomes a Distribution, the
 # coverage of a set of classes.
@@ -44,6 +44,7 @@ OTHERS = {
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
     ("coverage", "ConformalClassifier.predict_set"),
+    ("coverage", "ConformalSurvivalRegressor"),
     ("coverage", "ConformalRegressor.predict_p"),
     ("coverage", "ConformalRegionRegressor.predict_interval"),
     ("coverage", "ConformalRegionRegressor.predict_region"),

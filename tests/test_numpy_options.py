@@ -28,6 +28,9 @@ DIST = Normal(X[:, 0], 0.2 + 0.1 * np.abs(X[:, 1]))
 NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
 WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
+    "CensoredBoostingRegressor": {"family": "normal", "engine": "sklearn", "n_estimators": 5},
+    "CensoringWeightedRegressor": {"estimator": BayesianRidge()},
+    "ConformalSurvivalRegressor": {"estimator": BayesianRidge()},
     "ConformalRegionRegressor": {"estimator": BayesianRidge()},
     "ConformalRegressor": {"estimator": BayesianRidge()},
     "CrossConformalRegressor": {"estimator": BayesianRidge()},
@@ -121,6 +124,8 @@ def forecast(estimator):
         return estimator.fit(X, Y > 0).predict_proba(X)
     if isinstance(estimator, MultiOutputMixin):
         return estimator.fit(X, np.column_stack([Y, X[:, 1] - Y])).predict_interval(X, 0.6)
+    if not hasattr(estimator, "predict_dist"):
+        return estimator.fit(X, Y - Y.min()).predict(X)
     return estimator.fit(X, Y).predict_dist(X).quantile([0.2, 0.5, 0.7])
 
 

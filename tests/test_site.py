@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -93,20 +92,6 @@ def address() -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    """Start Chromium without a window."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    executable = shutil.which("chromium")
-    if executable is None:
-        pytest.skip("chromium is not installed; on Debian: apt-get install chromium")
-    with playwright.sync_playwright() as engine:
-        # Chromium's sandbox does not work for root in a container.
-        running = engine.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @dataclass

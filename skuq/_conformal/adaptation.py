@@ -5,8 +5,8 @@ The classes have the same interface: ``update`` is called once per call of `part
 row and the number of repetitions of each row.
 
 The nominal miscoverage is :math:`\alpha`. For "aci" and "dtaci", the number of a row is :math:`\beta_t`, in
-(0, 1]: the interval misses the row if the target miscoverage is at least :math:`\beta_t`. For "tracking", the
-number of a row is its score.
+(0, 1]. The interval does not contain the target if the target miscoverage is at least :math:`\beta_t`. For
+"tracking", the number of a row is its score.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ _RECENT = 100
 """Number of recent scores whose maximum is the unit of the steps of "tracking"."""
 
 _INTERVAL = 500
-"""Number of steps I over which the weighted experts compete with the best single expert."""
+"""Number of steps I. In each period of I steps, the weighted experts are nearly as good as the best single
+expert."""
 
 
 class ExpertWeights:
-    r"""Weights of K experts, which follow the best expert of the recent steps.
+    r"""Weights of K experts. They follow the best expert of the recent steps.
 
     For losses :math:`\ell_k`, the update is
 
@@ -73,7 +74,8 @@ class ExpertWeights:
 class FixedStep:
     r"""Adaptive conformal inference, :math:`\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t)`.
 
-    Gibbs and Candès 2021, eq. 2. All rows that are observed in one call have the same :math:`\alpha_t`.
+    The formula is eq. 2 of Gibbs and Candès 2021. All rows that are observed in one call have the same
+    :math:`\alpha_t`.
     """
 
     def __init__(self, nominal: float, step: float) -> None:
@@ -115,10 +117,11 @@ class WeightedSteps:
 class QuantileTracker:
     r"""Quantile tracking, :math:`q_{t+1} = q_t + \eta_t (\mathrm{err}_t - \alpha)`, with a weighted step.
 
-    Angelopoulos, Candès and Tibshirani 2023, eq. 4. The step :math:`\eta_t` is a share of the largest of the
-    last 100 scores. The share is the weighted mean of the shares of several experts. An expert tracks the
-    quantile with its own step, and its loss is the pinball loss of its quantile. One quantile with a weighted
-    step reacts to its own misses, in contrast to a weighted mean of the quantiles of the experts.
+    The formula is eq. 4 of Angelopoulos, Candès and Tibshirani 2023. The step :math:`\eta_t` is a share of
+    the largest of the last 100 scores. The share is the weighted mean of the shares of several experts. An
+    expert tracks the quantile with its own step. The loss of an expert is the pinball loss of its quantile.
+    One quantile with a weighted step reacts to its own misses. A weighted mean of the experts' quantiles
+    would not.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class QuantileTracker:
     def update(self, numbers: Sequence[float], repetitions: Sequence[float]) -> None:
         n, scores = np.asarray(repetitions), np.asarray(numbers)
         gap = scores[:, np.newaxis] - self._quantiles
-        # The unit consists of earlier scores only, so that one outlier cannot scale its own step.
+        # The unit is computed from earlier scores only, so that an outlier does not increase its own step.
         unit = max(map(abs, self._recent))
         n_expected = self._nominal * float(n.sum())
         step = float(self._experts.weights @ self._steps) * unit
@@ -161,7 +164,7 @@ class AdaptedLevels:
 
 
 class TrackedQuantiles:
-    """Tracked score quantiles, one per score; they begin at the quantiles of the first calibration set."""
+    """Tracked score quantiles, one per score. They start at the quantiles of the first calibration set."""
 
     def __init__(self, nominal: float, first: CalibrationSet) -> None:
         self.miscoverage = nominal
@@ -184,7 +187,7 @@ class TrackedQuantiles:
 
 
 def _finite_quantile(scores: FloatArray, weight: FloatArray, level: float) -> float:
-    """Return the score quantile of a new row, or the largest score if the level needs more rows."""
+    """Return the score quantile of a new row. If the level needs more rows, return the largest score."""
     ranks = WeightedRanks(scores, weight)
     return float(np.minimum(ranks.quantile(level * (ranks.total + 1)), ranks.values[-1]))
 
@@ -215,7 +218,7 @@ class Adaptation:
         return cls(method, gamma)
 
     def start(self, nominal: float, first: CalibrationSet) -> AdaptedLevels | TrackedQuantiles:
-        """Return the state before the first observed row; ``first`` has the calibration rows of `fit`."""
+        """Return the state before the first observed row, given the calibration rows of `fit`."""
         if self.tracks_scores:
             return TrackedQuantiles(nominal, first)
         return AdaptedLevels(nominal, self.gamma if self.method == "aci" else None)

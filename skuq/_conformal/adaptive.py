@@ -1,4 +1,4 @@
-"""Calibration of a sequence: the calibration set and the intervals depend on the observed rows.
+"""Calibration of a sequence. The calibration set and the intervals change with the observed rows.
 
 Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
 https://arxiv.org/abs/2106.00170.
@@ -24,7 +24,7 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 class ObservedRows:
-    """Numbers and repetitions of all observed rows, in calls; 24 or 32 bytes per row."""
+    """Numbers and repetitions of all observed rows, call by call. They need 24 or 32 bytes per row."""
 
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]
@@ -48,7 +48,7 @@ class ObservedRows:
         return len(self._ends) - 1
 
     def append(self, numbers: FloatArray, repetitions: FloatArray) -> None:
-        """Add the rows of one call; ``numbers`` has shape (width, m)."""
+        """Add the rows of one call. ``numbers`` has the shape (width, m)."""
         for column, new in zip(self._numbers, numbers, strict=True):
             column.extend(new.tolist())
         self._repetitions.extend(repetitions.tolist())
@@ -65,10 +65,10 @@ class ObservedRows:
 
 
 class AdaptiveCalibration:
-    """Calibration set and adapted intervals at several coverages, which observed rows update.
+    """Calibration set and adapted intervals at several coverages, updated by observed rows.
 
-    A coverage that is requested first after many observed rows has the same intervals as a coverage that is
-    requested from the start, because the numbers of all observed rows are stored.
+    The numbers of all observed rows are stored. Therefore, the intervals at a coverage do not depend on when
+    this coverage is first requested.
     """
 
     calibration_set: CalibrationSet
@@ -89,7 +89,7 @@ class AdaptiveCalibration:
         self._states: dict[float, tuple[int, AdaptedLevels | TrackedQuantiles]] = {}
 
     def add(self, part: PredictedRows) -> None:
-        """Compare the rows with the earlier rows, and add them; change nothing if they are invalid."""
+        """Compare the rows with the earlier rows, and add them. If they are invalid, change nothing."""
         band = self._score.band(part.prediction, self._coverage)
         new = self._scored(part)
         if self.n_parts:
@@ -134,7 +134,7 @@ class AdaptiveCalibration:
         )
 
     def _least_missing(self, part: PredictedRows, band: Band) -> FloatArray:
-        """Return the least target miscoverage at which each row is missed, in (0, 1], shape (1, m)."""
+        """Return the smallest target miscoverage at which each row is missed, in (0, 1], shape (1, m)."""
         exceeded = self.calibration_set.exceeded_weight(part, band)
         total = self.calibration_set.weight_for(part) + part.test_weight
         least = 1 - exceeded / (total * (1 - RANK_TOLERANCE))

@@ -38,7 +38,7 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
 
     @property
     def n_calibration_(self) -> float:
-        """Number of current calibration rows, or the sum of their weights."""
+        """Current number of calibration rows, or the sum of their weights."""
         check_is_fitted(self)
         return self._conformal.n_calibration
 
@@ -55,8 +55,8 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
-            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of y. If the
-            coverage needs more calibration rows, the bounds are infinite, and a `SmallSampleWarning` is
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of y. If there are
+            too few calibration rows for the coverage, the bounds are infinite and a `SmallSampleWarning` is
             issued.
         """
         self._check_new(X)

@@ -15,15 +15,15 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 _ROWS_PER_FUNCTION = 100
-"""With fewer calibration rows per function, intervals vary much between calibration sets."""
+"""With fewer calibration rows per function, intervals differ strongly between calibration sets."""
 
 _RANK = 1e-10
-"""If the relative singular value of a direction is smaller than this, the functions are dependent, and the
-value is a rounding error."""
+"""If the relative singular value of a direction is smaller than this value, it is a rounding error, and the
+functions are linearly dependent."""
 
 _OUTSIDE = 1e-8
-"""If the relative distance of a new row is larger than this, the row is outside the span of the calibration
-rows."""
+"""If the relative distance of a new row from the span of the calibration rows is larger than this value, the
+row is outside the span."""
 
 Basis = Callable[[Any], Any] | Hashable | list[Hashable]
 
@@ -71,13 +71,13 @@ def _checked(column: pd.Series) -> np.ndarray:
     if missing.any():
         raise ValueError(
             f"`basis` must give a label for every row, got {column[missing].iloc[0]} at row "
-            f"{int(np.argmax(missing))}. Give missing values a label of their own."
+            f"{int(np.argmax(missing))}. Replace missing values by a separate label."
         )
     return column.to_numpy(dtype=object)
 
 
 class BasisRows:
-    """Calibration rows, with coordinates of the constant and the functions in a basis of full rank.
+    """Calibration rows, with their coordinates in a basis of full rank of the constant and the functions.
 
     A column of labels is replaced by one indicator function per label.
     """
@@ -112,8 +112,8 @@ class BasisRows:
         if d > 1 and weight < _ROWS_PER_FUNCTION * d:
             warn_user(
                 f"`basis` has {d} independent functions, including the constant, for {weight:g} calibration "
-                f"rows. Below {_ROWS_PER_FUNCTION} rows per function, intervals are wide and vary between "
-                "calibration sets. Use fewer functions or more rows.",
+                f"rows. With fewer than {_ROWS_PER_FUNCTION} rows per function, intervals are wide and "
+                f"differ between calibration sets. Use fewer functions or more rows.",
                 SmallSampleWarning,
             )
 
@@ -121,7 +121,7 @@ class BasisRows:
         """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m).
 
         A cutoff is +inf if it is unbounded. ``scores`` of shape (b, n) must be the same in each call, because
-        solutions are kept.
+        solutions are reused.
         """
         phi, spanned = self._coordinates(functions)
         cutoff = np.full((len(scores), len(phi)), np.inf)
@@ -167,11 +167,11 @@ class BasisRows:
 
 
 def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
-    """Warn once about rows whose functions of x are not bounded by the calibration rows."""
+    """Issue one warning about rows whose cutoff is not bounded by the calibration rows."""
     if unbounded.any():
         warn_user(
-            f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, the first "
-            f"at row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
+            f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, first at "
+            f"row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
             "calibration rows, extreme values, and a coverage that needs more rows. Use fewer functions or "
             "more calibration rows.",
             SmallSampleWarning,

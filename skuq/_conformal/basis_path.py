@@ -1,4 +1,4 @@
-r"""Quantile regression of scores with one added row of infinite score, for many added rows at once.
+r"""Quantile regression of scores with one additional row of infinite score, for many rows in turn.
 
 For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions :math:`\varphi_i`, and a
 new row with :math:`\varphi`, the cutoff of Gibbs, Cherian and Candès (2025, sec. 4) is
@@ -25,24 +25,25 @@ from scipy.linalg import qr
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _SEPARATION = 1e-11
-"""Tied scores get differences of this relative size, so that exactly one row enters the basis in each
-step."""
+"""Relative size of the differences that are added to tied scores, so that exactly one row enters the basis in
+each step."""
 
 _AT_END = 1e-10
-"""A path has reached its end if its distance to the end is at most this number, because `WeightedRanks`
-rounds the ranks."""
+"""A path ends if its distance to the end is at most this number. The tolerance is needed because
+`WeightedRanks` rounds the ranks."""
 
 _FEASIBLE = 1e-9
 """Rounding error of dual variables, relative to the largest bound."""
 
 _ROUNDING = 1e-12
-"""A dual variable counts as constant if its change is less than this share of the largest change."""
+"""A dual variable is treated as constant if its change is less than this share of the largest change."""
 
 _SUBSAMPLE = 8
-"""The start is first found on every eighth row. The basis of this sample then needs few further steps."""
+"""The start is first computed for a sample of every eighth row. From the basis of this sample, few further
+steps are needed."""
 
 _CHUNK_FLOATS = 1 << 15
-"""At most this number of residuals is in memory at a time."""
+"""Largest number of residuals in memory at the same time."""
 
 
 class Calibration(NamedTuple):
@@ -76,7 +77,8 @@ def start(rows: Calibration, target: FloatArray) -> Vertex | None:
     """Return the optimal basis for dual variables with ``phi.T @ eta == target``, or None if infeasible.
 
     Each step replaces the basic row whose dual variable is farthest outside its bounds. The loss is piecewise
-    linear along the edge. Its minimum, a weighted median, is the entering row (Barrodale and Roberts 1973).
+    linear along the edge. The row at the minimum of the loss, which is a weighted median, enters the basis
+    (Barrodale and Roberts 1973).
     """
     n, d = rows.phi.shape
     basic = independent_rows(rows.phi)
@@ -154,7 +156,7 @@ def _follow(rows: Calibration, vertex: Vertex, change: FloatArray) -> tuple[Vert
 def _first_bound(
     rows: Calibration, basic: IntArray, dual: FloatArray, slope: FloatArray
 ) -> tuple[FloatArray, IntArray, BoolArray]:
-    # slopes of rounding errors do not count
+    # slopes that are rounding errors are ignored
     moving = np.abs(slope) > _ROUNDING * np.abs(slope).max(axis=1, keepdims=True)
     bound = np.where(slope > 0, rows.upper[basic], rows.lower[basic])
     share = np.divide(bound - dual, slope, out=np.full(slope.shape, np.inf), where=moving)
@@ -166,7 +168,7 @@ def _first_bound(
 def _first_crossing(
     rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return the row whose residual is the first to become 0, or -1, and the dual variable of this row."""
+    """Return the row whose residual becomes 0 first (-1 without such a row), and its dual variable."""
     of_basic = rows.phi[basic]
     beta = _solve(of_basic, rows.scores[basic])
     # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0

@@ -19,12 +19,12 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
 _MOST_INSERTED = 16
-"""Largest number of rows that are inserted into sorted scores one by one."""
+"""Largest number of rows that are inserted into sorted scores one at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows, and their prediction by a model of other rows.
+    """Rows, and the prediction for these rows by a model that is fitted to other rows.
 
     The array ``y`` is empty until the targets are observed.
     """
@@ -47,7 +47,7 @@ class CalibrationScores:
     _ranks_of_groups: dict[Hashable, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
 
     def followed_by(self, later: Self, window: int | None) -> Self:
-        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
+        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
         n_rows = len(self) + len(later)
         n_removed = 0 if window is None else max(n_rows - window, 0)
         labels = self.labels
@@ -77,7 +77,7 @@ class CalibrationScores:
                 )
 
     def _weighted_rows_of(self, label: Hashable, n_first: int | None = None) -> IntArray:
-        """Return the first rows with this label and a positive weight; ALL_LABELS means all groups."""
+        """Return the first rows with this label and a positive weight. ALL_LABELS means all groups."""
         positive = self.repetitions[:n_first] * self.density_ratio[:n_first] > 0
         if label is not ALL_LABELS and self.labels is not None:
             # A comparison of arrays would broadcast a label that is a tuple.
@@ -88,7 +88,7 @@ class CalibrationScores:
         return replace(self, scores=scores)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the ranks, which are computed again; skops needs keys that are strings."""
+        """Return the state without the ranks, which are computed again. skops needs keys that are strings."""
         return vars(self) | {"_ranks_of_groups": {}}
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class CalibrationScores:
             self.basis_rows.check()
 
     def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group and the ranks of the calibration scores of this group."""
+        """Yield, for each group, the new rows and the ranks of the calibration scores."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
         for label, new, calibrating in parts:
@@ -160,7 +160,7 @@ class CalibrationSet(CalibrationScores):
 
     def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
         """Return the weight of the calibration scores whose intervals do not contain y, shape (n,)."""
-        # Rounded bounds are compared, so that the result agrees with `predict_interval`.
+        # The rounded bounds are compared, so that the result agrees with `predict_interval`.
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
             low, high, scale = (part[new] for part in band)

@@ -1,4 +1,4 @@
-"""Classes of fitted classifiers, labels that are not among the training rows, and empty sets."""
+"""Classes of fitted classifiers, labels without training rows, and empty sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
 
 
 def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, estimator: Any) -> None:
-    """Raise an error if no calibration row has a label from the training rows of the classifier."""
+    """Raise an error if no calibration row has a label that also occurs in the training rows."""
     if not is_known.size or is_known.any():
         return
     label = labels[:1].tolist()[0]
@@ -49,11 +49,12 @@ def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndar
 def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
     """Warn that sets contain all classes.
 
-    The reason is that training rows do not have some calibration labels.
+    The reason is that some calibration labels do not occur in the training rows.
     """
     warn_user(
         f"at the coverage {100 * coverage:g} %, the sets contain all classes. {unknown:g} of {n:g} "
-        "calibration rows have a label that no training row has. Use a lower coverage, or train on rows of "
+        f"calibration rows have a label that does not occur in the training rows. Use a lower coverage, or "
+        f"train on rows of "
         "more classes.",
         SmallSampleWarning,
     )

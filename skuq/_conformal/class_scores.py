@@ -12,14 +12,14 @@ from skuq._validation import check_integer, check_number, check_option
 
 
 class ClassScore(Protocol):
-    """Nonconformity score of each class. Prediction sets contain the classes with small scores."""
+    """Nonconformity score of classes. Prediction sets contain the classes with small scores."""
 
     @property
     def randomized(self) -> bool:
         """Whether the score uses one random number per row."""
 
     def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return the scores (n, K). The uniform numbers (n,) are used only if the score is randomized."""
+        """Return the scores (n, K). The uniform random numbers (n,) are only used by a randomized score."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class LACScore:
 class APSScore:
     """Sum of the probabilities of all more probable classes (Romano, Sesia and Candès 2020).
 
-    If randomized, the sum also includes a random share of the probability of the class, uniform on [0, 1].
-    For each rank beyond ``k_reg``, the penalty of RAPS is added (Angelopoulos, Bates, Jordan and Malik 2021).
+    If randomized, the sum also includes a random share of the probability of the class. The share is
+    uniformly distributed on [0, 1]. For each rank beyond ``k_reg``, the penalty of RAPS is added
+    (Angelopoulos, Bates, Jordan and Malik 2021).
     """
 
     randomized: bool
@@ -79,7 +80,7 @@ def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> Clas
 def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
     """Return the score of the label of each row, shape (n,).
 
-    An unknown label has the code -1 and the score infinity.
+    An unknown label has the code -1 and an infinite score.
     """
     of_label = scores[np.arange(len(scores)), codes]
     return np.where(codes < 0, np.inf, of_label)

@@ -1,4 +1,4 @@
-"""Cross-conformal prediction, in which each row is a calibration row of models that are fitted without it."""
+"""Cross-conformal prediction: each row calibrates models that are fitted without this row."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
 _BLOCK_FLOATS = 1 << 22
-"""At most this number of predictions is in memory at the same time (32 MB)."""
+"""Largest number of predictions in memory at the same time (32 MB)."""
 
 _FEW_IN_A_FOLD = 32
 """With fewer rows per fold, `PairBounds` is faster than `FoldBounds`."""
 
 _TAIL_LEVELS = np.array([0.995, 0.999, 0.9995, 0.9999])
-"""The predictive distribution also has these levels above 0.99."""
+"""Additional levels of the predictive distribution above 0.99."""
 
 
 def bootstrap_splits(n: int, n_resamples: int, seed: int) -> list[Split]:
     """Return bootstrap resamples.
 
-    Each resample is a pair of the drawn rows and the rows that are not drawn, and neither is empty.
+    Each resample is a pair of the drawn rows and the rows that are not drawn. Both are non-empty.
     """
     rng = np.random.RandomState(seed)
     splits: list[Split] = []
@@ -116,7 +116,7 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     if in_all.any():
         raise ValueError(
             f"each row must be left out of at least one resample. {int(in_all.sum())} of {in_all.size} rows "
-            f"are in all {len(left_out)} resamples; the first of these rows is {rows[np.argmax(in_all)]}. "
+            f"are in all {len(left_out)} resamples. The first of these rows is {rows[np.argmax(in_all)]}. "
             "Increase `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that contain "
             "fewer rows."
         )
@@ -147,11 +147,11 @@ class CrossConformal:
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
-        """Return the distributions whose quantiles are the one-sided bounds. Crossing bounds are sorted."""
+        """Return the distributions whose quantiles are the one-sided bounds. Bounds that cross are sorted."""
         score_levels, upper = self._grid()
         bounds = self._bounds(X, score_levels)
         low, high = bounds[:, 0], bounds[:, 1]
-        # The median is the mean of both bounds of the first level.
+        # The median is the mean of both bounds at the first level.
         median = (low[:, :1] + high[:, :1]) / 2
         values = np.concatenate([low[:, :0:-1], median, high[:, 1:]], axis=1)
         return Quantiles(np.concatenate([1 - upper[::-1], [0.5], upper]), values)

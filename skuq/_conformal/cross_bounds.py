@@ -11,7 +11,7 @@ from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _CHUNK_FLOATS = 1 << 18
-"""At most this number of sums is in memory at the same time (2 MB), so that the sums fit into the cache."""
+"""Largest number of sums in memory at the same time (2 MB). The sums fit into the cache."""
 
 
 class CrossBounds(Protocol):
@@ -82,7 +82,7 @@ class LeftOutMedian:
         order = np.argsort(predictions, axis=0)
         ordered = np.take_along_axis(predictions, order, axis=0).T
         n_models = len(predictions)
-        # Each step reads and writes the counts of all pairs, so small counts are faster.
+        # Each step reads and writes the counts of all pairs, so small integer types are faster.
         small = np.uint8 if n_models < np.iinfo(np.uint8).max else np.uint32
         left_out = self.left_out[:, rows].astype(small)
         size = left_out.sum(axis=0, dtype=small)

@@ -1,4 +1,4 @@
-"""Cross-conformal classification (CV+). The score of each row comes from a model of other rows."""
+"""Cross-conformal classification (CV+). The score of each row is computed by a model of other rows."""
 
 from __future__ import annotations
 
@@ -101,13 +101,14 @@ class CrossSets:
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k) (Romano, Sesia and Candès 2020, section 2.3).
 
-        A class is in the set if the calibration scores below its scores have a weight of less than c (n + 1).
+        A class is in the set if the total weight of the calibration scores below its scores is less than c (n
+        + 1).
         """
         below = sum(member.weight_below(X, self.classes, self.score, uniform) for member in self.members)
         targets = rank_target(coverages * (self.n_calibration + 1), self.n_calibration)
         warn_of_few_rows("set", coverages, coverages, self.n_calibration)
         unknown = sum(member.weight_of_unknown for member in self.members)
-        # Each set contains all classes if the rows with known labels have too little weight.
+        # Each set contains all classes if the total weight of the rows with known labels is too small.
         all_classes = (self.n_calibration - unknown < targets) & has_rank(coverages, self.n_calibration, 1.0)
         if all_classes.any():
             warn_of_unknown_labels(coverages[all_classes].max(), unknown, self.n_calibration)

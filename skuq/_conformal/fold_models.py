@@ -20,7 +20,7 @@ from skuq.distributions._unreachable_levels import LevelKind, unreachable_level,
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """Fitted model. For a precomputed kernel, the columns of its training rows are also stored."""
+    """Fitted model. For a precomputed kernel, the row numbers of its training rows are also stored."""
 
     estimator: Any
     columns: IntArray | None = None

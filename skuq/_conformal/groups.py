@@ -20,7 +20,7 @@ from skuq.distributions import Concatenated, ConformalPredictive, Distribution
 RARE_GROUPS = ("raise", "pool")
 
 _SAME = 1e-9
-"""Two scales count as equal if their relative difference is smaller than this."""
+"""Two scales count as equal if their relative difference is smaller than this value."""
 
 
 def check_groups(owner: Any) -> tuple[str, int]:
@@ -48,7 +48,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Pooled(Enum):
-    """The label of rare groups, which are calibrated by all rows; an Enum is identical after unpickling."""
+    """Label of rare groups, which are calibrated by all rows. An Enum is identical after unpickling."""
 
     ALL_LABELS = "all labels"
 
@@ -71,7 +71,7 @@ ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
 class Groups:
     """Groups of calibration rows.
 
-    New rows with a label are calibrated on the calibration rows with the same label.
+    New rows are calibrated by the calibration rows with the same label.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Groups:
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
             f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
             "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
-            "calibrates rare groups on all rows."
+            "calibrates rare groups by the scores of all rows."
         )
 
 

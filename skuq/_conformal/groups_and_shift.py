@@ -25,7 +25,7 @@ from skuq._validation import (
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """New rows, given by their number, weights and groups."""
+    """New rows: their number, weights and groups."""
 
     n: int
     test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.

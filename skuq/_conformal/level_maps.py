@@ -1,4 +1,4 @@
-"""Conformal maps of the probability levels of a forecast. The score "pit" uses these maps."""
+"""Conformal recalibration of the probability levels of a forecast, for the score "pit"."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import LevelMap
 
 _MOST_KNOTS = 500
-"""Each half of the map has at most this number of knots. The rows between two knots raise the coverage by
-less than 0.2 %."""
+"""Largest number of knots of each half of the map. The rows between two knots increase the coverage by less
+than 0.2 %."""
 
 _DISTINCT = 1e-9
-"""Two scores share a knot if their relative distance is smaller than this, so that slopes are finite."""
+"""Two scores have a common knot if their relative distance is smaller than this value, so that slopes are
+finite."""
 
 _ROUNDING = 1e-13
-"""Bound on the rounding error of a level. Such an error could select a neighbor of an atom."""
+"""Upper limit of the rounding error of a level. A rounding error could select the value next to an atom."""
 
 
 def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: bool) -> LevelMap:
     r"""Return the map R such that the central intervals of R(F) have at least their nominal coverage.
 
     The scores are :math:`-\Phi^{-1}(F(y))` for the lower bound and :math:`\Phi^{-1}(F(y-))` for the upper
-    bound, or the maximum of both if ``symmetric``. A level p requires the smallest score with a cumulative
-    weight of at least :math:`p (W + 1)`. R is interpolated between its knots. Each knot therefore has the
-    level at which its score is first required, so that no interpolated bound is too narrow.
+    bound, or the maximum of both if ``symmetric``. The bound at level p is the smallest score with a
+    cumulative weight of at least :math:`p (W + 1)`. R is interpolated between its knots. Therefore, the level
+    of each knot is the smallest level that requires its score, so that no interpolated bound is too narrow.
     """
     upper, upper_levels = _half(above, symmetric)
     lower, lower_levels = _half(below, symmetric)
-    # with atoms or few rows, the halves may overlap around the median
+    # with atoms or few rows, both halves of the map may overlap around the median
     outside = -lower[::-1] < upper[0] if upper.size else np.ones(lower.size, dtype=bool)
     return LevelMap.from_scores(
         np.concatenate([-lower[::-1][outside], upper]),

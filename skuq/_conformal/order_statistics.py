@@ -19,20 +19,20 @@ from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _WINDOW = 16
-"""If at most this number of sums per fold is left, the search ends and the remaining sums are sorted."""
+"""The search ends if at most this number of sums per fold is left. The remaining sums are then sorted."""
 
 _STEP_OF_ENDS = 2
-"""The sums below the ends of the intervals are counted in this step of the search."""
+"""Number of the step in which the sums below the ends of the intervals are counted."""
 
 _CHUNK_FLOATS = 1 << 18
-"""At most this number of sums is in memory at the same time (2 MB), so that the sums fit into the cache."""
+"""Largest number of sums in memory at the same time (2 MB). The sums fit into the cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 class FoldScores:
-    """Sorted scores of each fold, with optional positive weights. The weights of equal scores are added."""
+    """Sorted scores of each fold, with optional positive weights. Weights of equal scores are added."""
 
     def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
         self.pooled = WeightedRanks(
@@ -89,8 +89,8 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
     ``centers`` of shape (K, m) are the predictions of each row by the model of each fold. ``targets`` of
     shape (L,) are ranks or cumulative weights. The result is inf if the target exceeds the total weight. The
-    function searches the value below which there are enough sums. A binary search in each fold counts the
-    sums below a value.
+    function searches the value below which the weight of the sums reaches the target. The sums below a value
+    are counted by a binary search in each fold.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)
@@ -202,8 +202,8 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
     if step == 0:
         return brackets.pivot
     if step == 1:
-        # This is a Newton step of (target - weight) / density. It is longer by sqrt(|target - weight|) + 4
-        # scores, so that the target is almost always between the two pivots.
+        # This is a Newton step of (target - weight) / density. The step is longer by sqrt(|target - weight|)
+        # + 4 scores, so that the target is almost always between the last two pivots.
         gap = brackets.target - brackets.weight
         ahead = gap + np.where(gap > 0, 1.0, -1.0) * (np.sqrt(np.abs(gap)) + 4)
         pivot: FloatArray = np.clip(brackets.pivot + ahead / brackets.density, brackets.start, brackets.stop)
@@ -211,8 +211,8 @@ def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
     if step % 4 == 3:  # Bisection limits the number of steps if the weights jump.
         share: FloatArray | float = 0.5
     else:
-        # This is linear interpolation between the weights at both ends. It is shifted by sqrt(weight) to
-        # alternating sides, so that both ends move.
+        # This is linear interpolation between the weights at both ends. The result is shifted by sqrt(weight)
+        # to alternating sides, so that both ends move.
         weight = brackets.upto - brackets.below
         aim = brackets.target - brackets.below + np.sqrt(weight) * (1 if step % 2 else -1)
         share = np.clip(aim / weight, 0.01, 0.99)

@@ -17,7 +17,7 @@ def ranked_in_order(
     labels: np.ndarray | None,
     rng: np.random.RandomState,
 ) -> FloatArray:
-    """Return the share of larger scores among the past and earlier scores of the same label.
+    """Return the share of larger scores among the calibration scores and earlier scores with the same label.
 
     Ties are broken at random.
     """

@@ -20,13 +20,13 @@ from skuq.distributions import JointDistribution
 from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion
 
 _RIDGE = 1e-6
-"""This share of the identity is added to a correlation matrix, so that the matrix is invertible."""
+"""Share of the identity that is added to a correlation matrix, so that the matrix is invertible."""
 
 
 class RegionScore(ABC):
     """Nonconformity score of several targets.
 
-    A prediction has the shape (n, p, d), with mean, std and more.
+    A prediction has the shape (n, p, d). It contains the mean, the std, and possibly more.
     """
 
     def read(self, dist: JointDistribution) -> FloatArray:
@@ -47,7 +47,7 @@ class RegionScore(ABC):
 
     @abstractmethod
     def region(self, prediction: FloatArray, radius: FloatArray) -> PredictionRegion:
-        """Return the regions of all y whose score is at most the radius of the row.
+        """Return the regions. A region contains all y whose score is at most the radius of the row.
 
         The radii have the shape (n,).
         """

@@ -1,6 +1,6 @@
 """Conformal regions of several targets.
 
-One model and held-out rows are used, or the models of folds (CV+).
+The regions are calibrated on held-out rows, or by the models of folds (CV+).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from skuq.distributions import JointDistribution
 from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion, predict_dist
 
 _BLOCK_FLOATS = 1 << 21
-"""At most this number of sums is in memory at a time."""
+"""Largest number of sums in memory at the same time."""
 
 _LOG2_POINTS = 12
-"""The volume of a region without a closed form is measured by 2 to this power points."""
+"""Binary logarithm of the number of points by which the volume of a region without a closed form is
+estimated."""
 
 
 def predict_region_moments(estimator: Any, X: Any, score: RegionScore) -> FloatArray:
@@ -94,7 +95,7 @@ class CrossRegions:
         r"""Return the boxes of the CV+ bounds of each target.
 
         The bounds are order statistics of :math:`\mu_{kj}(x) \pm R_i \sigma_{kj}(x)` over the rows i, where k
-        is the fold of row i. A point outside a bound of one target is outside the region of as many rows.
+        is the fold of row i. Such a bound excludes only points that are outside the region.
         """
         ordered = SortedScores(self.scores, self.weight)
         fold, targets = self.fold[ordered.order], np.array([target])
@@ -111,7 +112,7 @@ class CrossRegions:
                     sums = np.ascontiguousarray(sign * mean + half)
                     bound[rows, j] = sign * ordered.smallest(sums, everything, targets)[:, 0]
         low, high = bounds
-        # bounds of folds with different predictions may cross at a low coverage
+        # if the folds have different predictions, bounds may cross at a low coverage
         return BoxRegion(np.minimum(low, high), np.maximum(low, high))
 
 
@@ -119,7 +120,7 @@ class CrossRegions:
 class CrossEllipsoidRegion(PredictionRegion):
     """CV+ region of the Mahalanobis distance.
 
-    It contains the points that are in enough ellipsoids of the folds.
+    It contains the points that are in enough ellipsoids of the models of the folds.
     """
 
     box: BoxRegion
@@ -140,7 +141,7 @@ class CrossEllipsoidRegion(PredictionRegion):
         return self._accepts(np.stack([one.distance(y) for one in self.ellipsoids]))
 
     def _accepts(self, distance: FloatArray) -> BoolArray:
-        """Return whether fewer rows than the target have smaller scores.
+        """Return whether the weight of the rows with smaller scores is less than the target.
 
         The distances have the shape (K, m).
         """
@@ -159,12 +160,13 @@ class CrossEllipsoidRegion(PredictionRegion):
         return self.box.bounds()
 
     def volume(self) -> FloatArray:
-        """Return the volume of each region, measured by 4096 points of a Sobol sequence in its box.
+        """Return the volume of each region, estimated from 4096 points of a Sobol sequence in its box.
 
         Returns
         -------
         volume : ndarray of shape (n,)
-            Volume in the units of the targets, within about 2 %; infinite if the box is infinite.
+            Volume, in the product of the units of the targets. The error is about 2 %. Infinite if the box is
+            infinite.
         """
         volume = self.box.volume()
         points = qmc.Sobol(self.shape[1], scramble=False).random_base2(_LOG2_POINTS)

@@ -12,14 +12,14 @@ from skuq.distributions import Distribution
 from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
-"""A standard deviation counts as a rounding error if it is below this share of the absolute mean."""
+"""A standard deviation is treated as a rounding error if it is below this share of the absolute mean."""
 
 _MOST_OUTSIDE = 0.1
 """If a larger share of the rows has y outside the support, recalibrated 90 % intervals cannot contain 90 % of
 the targets."""
 
 _ROUNDINGS = 3
-"""A bound that is computed from the score of y has at most this number of rounding errors."""
+"""Largest number of rounding errors in a bound that is computed from the score of y."""
 
 
 class Residuals(NamedTuple):
@@ -62,7 +62,11 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
 def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation of each row. Raise an error if one of them is not finite."""
     mean, std = check_finite_moments(
-        dist, "mean", "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs neither."
+        dist,
+        "mean",
+        "std",
+        subject="`dist` must have",
+        remedy="IsotonicRecalibrator needs neither means nor standard deviations.",
     )
     return mean, std
 
@@ -77,8 +81,9 @@ def outside_share(
     share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
     if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
         raise ValueError(
-            f"`dist` must have `y` in its support, but `y` is outside in {share:.1%} of the rows, for "
-            f"example below the smallest member of an ensemble. {method} cannot extend the support. Use "
+            f"the support of `dist` must contain `y`, but in {share:.1%} of the rows, `y` is outside the "
+            f"support, for example below the smallest member of an ensemble. {method} cannot extend the "
+            f"support. Use "
             "EmpiricalRecalibrator, or widen the distributions first by "
             f"make_pipeline(StdScalingRecalibrator(), {method}())."
         )
@@ -90,7 +95,7 @@ def scores_rounded_to_cover(
 ) -> FloatArray:
     """Return the scores s.
 
-    They are increased until the rounded [low - scale s, high + scale s] contains y.
+    The scores are increased until the rounded interval [low - scale s, high + scale s] contains y.
     """
     # Without this increase, rounding may exclude all rows whose score is the quantile. The coverage would
     # then be too low if many rows have the same target, such as counts or prices. The increase is the

@@ -33,16 +33,16 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
 _FEWEST_LEVELS = 12
-"""The method "pit" needs predicted quantiles at this number of levels or more."""
+"""Smallest number of levels of predicted quantiles for the method "pit"."""
 
 _OUTERMOST = 0.025
-"""For the method "pit", the lowest level of the predicted quantiles must be at most this value."""
+"""Largest allowed value of the lowest level of predicted quantiles for the method "pit"."""
 
 
 class Band(NamedTuple):
     """Lower bounds, upper bounds and units of the scores, each of shape (n,).
 
-    Both bounds of a point prediction are equal. Units are positive; only `NormalizedScore` allows 0.
+    Both bounds of a point prediction are equal. Units are positive. Only `NormalizedScore` allows units of 0.
     """
 
     low: FloatArray
@@ -149,7 +149,7 @@ class NormalizedScore(ConformalScore):
             "mean",
             "std",
             subject="with method 'normalized', `estimator` must predict",
-            remedy="Method 'cqr' needs neither.",
+            remedy="Method 'cqr' needs neither means nor standard deviations.",
         )
         return Normal(mean, std)
 
@@ -162,7 +162,7 @@ class NormalizedScore(ConformalScore):
 
 
 class CQRScore(ConformalScore):
-    """Method "cqr": the score is the distance of y from the predicted interval. It is negative inside."""
+    """Method "cqr": the score is the distance of y from the predicted interval, which is negative inside."""
 
     depends_on_coverage = True
 
@@ -216,7 +216,7 @@ class PITScore(ConformalScore):
         return dist
 
     def band(self, prediction: Distribution, coverage: float) -> Band:
-        """Return the median as a band. The interval is not proportional to a scale."""
+        """Return the median as a band without a scale."""
         median = prediction.median()
         return Band(median, median, np.broadcast_to(1.0, median.shape))
 

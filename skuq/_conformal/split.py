@@ -1,4 +1,4 @@
-"""Split conformal prediction. A model is calibrated on held-out rows."""
+"""Split conformal prediction: a model is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
 from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""The distribution of the method "cqr" is formed from intervals with these coverages."""
+"""Coverages of the intervals that form the distribution of the method "cqr"."""
 
 
 _FEW_COVERAGES = np.append(np.arange(1, 10) / 10, [0.95, 0.98])
-"""Coverages for distributions over a basis. Their number is small, because each row and coverage needs a path
-of solutions."""
+"""Coverages of the intervals that form a distribution with ``basis``. There are few, because each row and
+coverage needs a path of solutions."""
 
 
 class SplitConformal:
@@ -55,7 +55,7 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration rows; raise an error and change nothing if the rows are invalid."""
+        """Add rows to the calibration rows. If the rows are invalid, raise an error and change nothing."""
         part = self._rows(X, prediction, y, weight)
         if not self._calibrations:
             self._calibrations[DEFAULT_COVERAGE] = self._new_calibration(DEFAULT_COVERAGE)
@@ -87,8 +87,8 @@ class SplitConformal:
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
     ) -> PredictedRows:
-        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so theirs must be
-        # positive.
+        # The rows of `fit` may have a density ratio of 0. Later rows are also predicted, so their density
+        # ratio must be positive.
         rows = self._options.weighted_rows(X, predicted=bool(self._calibrations))
         return PredictedRows(
             rows.n,
@@ -142,7 +142,8 @@ class SplitConformal:
         self, rows: PredictedRows, quantile: FloatArray, coverage: float, miscoverage: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the bounds from the band at ``coverage`` and the score quantile at ``miscoverage``."""
-        # An adapted miscoverage may be outside [0, 1]. An empty interval becomes the point at its center.
+        # An adapted miscoverage may be outside [0, 1]. An empty interval is replaced by the point at its
+        # center.
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
         lower[empty] = upper[empty] = (lower[empty] + upper[empty]) / 2
@@ -154,8 +155,8 @@ class SplitConformal:
         past = self._calibration(coverage).calibration_set
         if not (past.weight == 1).all():
             raise ValueError(
-                "`predict_p` needs calibration rows without `sample_weight`. Repeat the rows instead of "
-                "weighting them."
+                "`predict_p` needs calibration rows without `sample_weight`. Repeat rows instead of passing "
+                "weights."
             )
         return ranked_in_order(past.scores.max(axis=0), past.labels, scores, rows.labels, rng)
 
@@ -199,7 +200,7 @@ class SplitConformal:
         return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
     def _mapped(self, rows: PredictedRows) -> Distribution:
-        """Return the predicted distributions with conformal levels. There is one map of levels per group."""
+        """Return the predicted distributions with conformal levels. Each group has its own level map."""
         parts, of_part = [], []
         for new, ranks in self._calibration().calibration_set.ranks_for(rows):
             of_part.append(np.arange(rows.n)[new])

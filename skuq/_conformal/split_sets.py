@@ -1,4 +1,4 @@
-"""Split conformal classification. A classifier is calibrated on held-out rows."""
+"""Split conformal classification: a classifier is calibrated on held-out rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fit_split_sets(
     )
     calibration.check()
     if by_class and calibration.groups is not None:
-        # This call raises an error if a class has too few calibration rows.
+        # raises an error if a class has too few calibration rows
         list(calibration.groups.partition(classes))
     return SplitSets(model, classes, calibrating, score, options, by_class, allow_empty, calibration)
 
@@ -80,7 +80,7 @@ class SplitSets:
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage.
 
-        They contain the classes whose scores are at most the quantile.
+        The sets contain the classes whose scores are at most the quantile.
         """
         proba = class_proba(self.model.estimator, self.model.model_input(X))
         scores = self.score.score(proba, uniform)

@@ -1,1 +1,1 @@
-"""Parts that all meta-estimators share: training data, cross-fitting, seeds, metadata and the base class."""
+"""Common parts of all meta-estimators: training data, cross-fitting, seeds, metadata and the base class."""

@@ -7,17 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
-from sklearn.utils.validation import validate_data
 
 from skuq._fitting.metadata import routed_groups, router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.several_targets import check_targets, column_labels
-from skuq._fitting.training_data import TrainingData, check_wrapped
+from skuq._fitting.training_data import TrainingData, check_rows, check_wrapped
 from skuq._sklearn_compat import CallbackSupportMixin, routing_enabled, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_new, check_sample_weight, check_X
+from skuq._validation import check_new, check_X
 from skuq._versioned import versioned
 from skuq.distributions import JointDistribution
 
@@ -28,8 +27,8 @@ class BaseJointRegressor(
 ):
     """Base class of regressors that predict a joint distribution of several targets.
 
-    A subclass has the parameters ``estimator``, one or a list, and ``cv``. In ``TrainingData``, ``y`` has
-    shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
+    A subclass has the parameters ``estimator`` (one estimator or a list) and ``cv``. In ``TrainingData``,
+    ``y`` has shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
     """
 
     estimator: Any
@@ -74,8 +73,8 @@ class BaseJointRegressor(
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            Further arguments. ``groups`` is passed to the splitter, and all others are passed to ``fit`` of
-            the wrapped estimators. Values with one entry per row are divided into folds, like X.
+            Further arguments. ``groups`` is passed to the splitter. All other arguments are passed to ``fit``
+            of the wrapped estimators. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -95,12 +94,8 @@ class BaseJointRegressor(
             check_wrapped(one)
         check_X(X)
         targets = check_targets(y, self)
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)  # converts X only if its rows cannot be selected
-        check_consistent_length(X, targets.values)
-        n, d = targets.values.shape
-        if n < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
+        X, weight, metadata = check_rows(self, X, targets.values, sample_weight, fit_params)
+        d = targets.values.shape[1]
         if isinstance(self.estimator, list | tuple) and len(self.estimator) != d:
             raise ValueError(
                 f"`estimator` must be one estimator or a list of {d}, one per column of `y`, got a list of "
@@ -108,10 +103,16 @@ class BaseJointRegressor(
             )
         self.n_outputs_ = d
         self.target_names_ = None if targets.names is None else np.array(targets.names, dtype=object)
-        weight = check_sample_weight(sample_weight, n)
-        metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
         params, groups = self._split_metadata(metadata, caller)
-        return TrainingData(X, targets.values, weight, params=params, groups=groups, metadata=metadata)
+        return TrainingData(
+            X,
+            targets.values,
+            weight,
+            params=params,
+            groups=groups,
+            metadata=metadata,
+            target_names=targets.names,
+        )
 
     def _split_metadata(self, metadata: dict[str, Any], caller: str) -> tuple[dict[str, Any], Any]:
         names = self._children()
@@ -163,7 +164,7 @@ class BaseJointRegressor(
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing.
 
-        The splitter gets ``groups``, and the wrapped ``fit`` gets all other metadata.
+        ``groups`` is passed to the splitter, and all other metadata to the wrapped ``fit``.
 
         Returns
         -------
@@ -173,7 +174,7 @@ class BaseJointRegressor(
         return router_for(self, **self._children())
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags. An input tag is set if all wrapped estimators have it, because they get X."""
+        """Return the tags. An input tag is set if all wrapped estimators have it."""
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         try:

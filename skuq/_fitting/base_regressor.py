@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags, check_consistent_length, get_tags
 
 from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
 from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
@@ -16,10 +16,10 @@ from skuq._fitting.metadata import router_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.support import Support, read_support
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, check_y, read_training
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_new
+from skuq._validation import DEFAULT_COVERAGE, check_new, check_sample_weight
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
@@ -50,23 +50,23 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     - ``data.X``: the features, which are not converted.
     - ``data.y``: the target, an array of finite floats of shape (n,).
-    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is an array of ones
-      instead of None.
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` is the same array, or an
+      array of ones if there are no weights.
     - ``data.fit_params``: the keyword arguments of the wrapped estimator's ``fit``, including its weights.
     - ``progress``: an object that reports finished tasks to scikit-learn's callbacks. A subclass may ignore
       it.
 
-    The X of ``_predict_dist`` is not converted either, because a wrapped estimator validates data frames and
+    ``_predict_dist`` also gets X without conversion, because a wrapped estimator validates data frames and
     sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
-    ``verbose`` if the subclass has them. Without ``random_state``, the folds differ between calls. Override
-    ``_fit_transform(data, progress)`` if the method has a cheaper way to compute out-of-sample distributions
-    of the training rows.
+    ``verbose`` if the subclass has these parameters. Without ``random_state``, the folds differ between
+    calls. Override ``_fit_transform(data, progress)`` if the method has a cheaper way to compute
+    out-of-sample distributions of the training rows.
 
     Examples
     --------
-    A model that predicts the mean and the standard deviation of the target for all X:
+    This model predicts the mean and the standard deviation of the target for all X:
 
     >>> import numpy as np
     >>> from sklearn.utils.validation import validate_data
@@ -107,15 +107,16 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         folds = self._cross_fit(data, progress)
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
-        warn_of_mismatch(
-            find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions from the models of the folds, but the model that is "
-            "fitted to all rows predicts new rows",
-        )
+        if data.y.ndim == 1:  # the models of several targets are not compared
+            warn_of_mismatch(
+                find_mismatch(self, folds, data.X, data.y, _quartiles),
+                "`fit_transform` returns distributions from the models of the folds, but new rows are "
+                "predicted by the model that is fitted to all rows",
+            )
         return dist
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
-        """Fit, and return the tested rows and their distributions.
+        """Fit the model. Return the tested rows and their distributions.
 
         The models are not trained on the tested rows. In contrast to `_fit_transform`, a subclass may leave
         out rows or test a row several times, for example with time-ordered folds.
@@ -125,7 +126,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _routes_weight(self) -> bool:
         """Return whether the wrapped estimator gets the weights.
 
-        It is False if rows are drawn with the weights.
+        The result is False if rows are drawn in proportion to the weights.
         """
         return True
 
@@ -179,8 +180,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            Further arguments. ``groups`` is passed to the splitter, and all others are passed to ``fit`` of
-            the wrapped estimator. Values with one entry per row are divided into folds, like X.
+            Further arguments. ``groups`` is passed to the splitter. All other arguments are passed to ``fit``
+            of the wrapped estimator. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -248,6 +249,16 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         progress.close()
         return rows, self._on_support(dist)
 
+    def _read_observed(self, X: Any, y: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Return the checked targets and weights of rows that are passed to `partial_fit`."""
+        self._check_new(X)
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        support = self._support()
+        if support is not None:
+            support.check(target, self.support)  # type: ignore[attr-defined]
+        return target, check_sample_weight(sample_weight, len(target))
+
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -299,7 +310,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         dist : Distribution of n rows
-            The same as `predict_dist`.
+            The distribution that `predict_dist` returns.
         """
         return self.predict_dist(X)
 
@@ -317,9 +328,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         -------
         y_pred : ndarray of shape (n,)
             Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
-            for example because it predicts several quantiles, this is the mean of the distribution.
+            for example because it predicts several quantiles, the mean of the distribution is returned.
         y_std : ndarray of shape (n,)
-            Standard deviation in the units of y, only with `return_std`.
+            Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_new(X)
         if return_std:
@@ -379,7 +390,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         super().__init_subclass__(**kwargs)
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, and the rest to ``fit`` of the estimator.
+        """Return the metadata routing: ``groups`` for the splitter, other metadata for the wrapped ``fit``.
 
         Returns
         -------
@@ -391,7 +402,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return super().get_metadata_routing()
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit has ended. A failed fit has set only the attributes of the columns."""
+        """Return whether `fit` was successful. A failed fit sets only the attributes of the columns."""
         fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
         return bool(fitted - {"n_features_in_", "feature_names_in_"})
 

@@ -1,4 +1,4 @@
-"""Scale of each column. Columns are divided by their scale, so that squares do not overflow."""
+"""Scale of each column. The division of a column by its scale avoids an overflow of squares."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class CrossFit:
         return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
-        """Return one prediction per row. Raise an error if a row is not tested exactly once."""
+        """Return the predictions in row order. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
 
@@ -138,7 +138,7 @@ def cross_fit(
     """Fit a clone to the training rows of each fold, and predict the test rows.
 
     If the class of the estimator has a method ``_fit_many(X, y, rows, **params)``, one call trains all folds.
-    ``params`` are arguments of ``fit``; values with one entry per row are divided into folds, like X.
+    ``params`` are arguments of ``fit``. Values with one entry per row are divided into folds, like X.
     ``predict(fitted, X_test)`` returns a Distribution or a 1-D array. ``on_fold(k)`` is called after fold k.
     ``name`` is the name of a fold in errors. The results do not depend on ``n_jobs``.
     """
@@ -195,7 +195,8 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
     splits = [(_as_rows(train, n, name), _as_rows(test, n, name)) for train, test in pairs]
     if not splits or any(not len(train) or not len(test) for train, test in splits):
         raise ValueError(
-            f"`{name}` must give at least one fold, each with training rows and test rows, got an empty fold."
+            f"every fold of `{name}` must have training rows and test rows, and there must be at least one "
+            f"fold, but a fold is empty or there is none."
         )
     return splits
 

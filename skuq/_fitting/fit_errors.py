@@ -11,13 +11,13 @@ from skuq.prediction._child import name_of
 from skuq.prediction._failures import has_note
 
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
-"""Parts of messages about text in X, by NumPy, scikit-learn, CatBoost, XGBoost and LightGBM."""
+"""Parts of the messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
 
 _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
 """First words of the notes. If an error already has a note with these words, a second note is not added."""
 
 _MOST_NAMES = 5
-"""An error message contains the names of at most this number of columns."""
+"""Largest number of column names in an error message."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
@@ -51,7 +51,7 @@ def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
         error.add_note(f"{holds} Use an encoder for each column with text.")
         return
     error.add_note(
-        f"{holds} Put an encoder in front: "
+        f"{holds} Put an encoder before the regressor: "
         f"make_pipeline(make_column_transformer((OrdinalEncoder(), [{shown}]), remainder='passthrough'), "
         f"{type(estimator).__name__}(...)). For a linear model, use OneHotEncoder."
     )

@@ -22,7 +22,7 @@ def wraps_skorch(estimator: Any) -> bool:
 
 
 def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit and return the estimator. If it does not support a constant y, return a constant model."""
+    """Fit and return the estimator, or a constant model if the estimator does not support a constant y."""
     try:
         with sequential_in_cluster_task():
             _fit(estimator, X, y, params)
@@ -53,8 +53,9 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
             if not str(warning).startswith(_TORCH_WARNS):
                 raise
             raise ValueError(
-                "`y` must have the shape of the network's outputs, because otherwise the loss compares each "
-                f"output with all targets. Torch's warning: {str(warning).split('. ')[0]}. If the network "
+                f"`y` must have the same shape as the outputs of the network. Otherwise, the loss compares "
+                f"each output with all targets. Torch's warning: {str(warning).split('. ')[0]}. If the "
+                f"network "
                 "returns a column, pass y of shape (n, 1), or add torch.nn.Flatten(0) as its last layer and "
                 "pass y of shape (n,)."
             ) from warning

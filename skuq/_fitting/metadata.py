@@ -73,7 +73,9 @@ def routed_groups(routed: Any) -> Any:
     split = dict(routed.splitter.split)
     groups = split.pop("groups", None)
     if split:
-        raise ValueError(f"`cv` must request no metadata except `groups`, got a request of {sorted(split)}.")
+        raise ValueError(
+            f"`cv` must not request metadata except `groups`, got a request for {sorted(split)}."
+        )
     return groups
 
 
@@ -93,7 +95,7 @@ def _split_plain(
             f"{advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):
-        raise TypeError(f"{type(owner).__name__}.fit takes no parameters {sorted(params)}.")
+        raise TypeError(f"{type(owner).__name__}.fit does not accept the parameters {sorted(params)}.")
     return params, weight_params_for(owner.estimator, weight) if weight is not None else {}, groups
 
 

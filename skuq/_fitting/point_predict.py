@@ -32,6 +32,6 @@ def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
 
 
 def predict_member(member: Any, X: Any, place: str) -> FloatArray:
-    """Return the point prediction of one member. Errors contain the name ``place`` of the member."""
+    """Return the point prediction of one member. Error messages contain the name of the member, ``place``."""
     with note_fold(place):
         return point_predict(member, X)

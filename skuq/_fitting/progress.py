@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Progress:
-    """Tasks of one ``fit``. They are reported to the callbacks of the estimator."""
+    """Tasks of one ``fit``, reported to the callbacks of the estimator."""
 
     def __init__(self, estimator: Any, n_tasks: int | None) -> None:
         self._estimator = estimator
@@ -44,4 +44,4 @@ class Progress:
 
 
 NO_PROGRESS = Progress(None, None)
-"""Progress without reports, for a fit inside another fit."""
+"""Progress object that reports nothing, for a fit inside another fit."""

@@ -21,10 +21,10 @@ from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._resolve import predict_dist
 
 _MAX_ROWS = 1000
-"""The comparison uses at most this number of rows, because it needs one prediction per model."""
+"""Largest number of rows of the comparison. Each model must predict these rows."""
 
 _MAX_MODELS = 10
-"""The comparison uses at most this number of folds."""
+"""Largest number of folds of the comparison."""
 
 _MAX_RATIO = 3.0
 """Largest accepted ratio of two distances between models.
@@ -32,19 +32,19 @@ _MAX_RATIO = 3.0
 The first distance is between the model of all rows and the models of the folds. It is divided by the distance
 between the models of the folds. The ratio is 0.7 for linear models and about 1 for models that vary at
 random. For twelve regressors of scikit-learn on 100 to 1500 rows, the ratio was at most 1.9 with K-fold
-splits. With time-ordered splits, whose first models have few rows, the ratio was above 3 in one of 108 cases.
-For boosting that stopped after 10 instead of 100 rounds, the ratio was at least 10.
+splits. With time-ordered splits, the first models have few rows. The ratio was then above 3 in one of 108
+cases. For boosting that stopped after 10 instead of 100 rounds, the ratio was at least 10.
 """
 
 
 _MIN_ROWS = 8
-"""Two models are compared on this number of rows or more."""
+"""Smallest number of rows on which two models are compared."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
-"""Only a distance of at least this share of the root mean squared residual causes a warning."""
+"""Smallest distance that causes a warning, as a share of the root mean squared residual."""
 
 _MIN_SHARE_OF_TARGET = 1e-3
-"""Only a distance of at least this share of the std of y causes a warning. This limit matters if there is no
+"""Smallest distance that causes a warning, as a share of the std of y. This limit is needed if there is no
 noise."""
 
 
@@ -62,8 +62,8 @@ def find_mismatch(
 ) -> Mismatch | None:
     """Return both distances if the model of all rows is too far from the models of the folds.
 
-    Otherwise, return None. Each model of a fold is compared on its own training rows, because the refit is
-    also trained on them.
+    Otherwise, return None. Each model of a fold is compared with the refit on the training rows of the fold,
+    because the refit is also trained on these rows.
     """
     n = count_rows(X)
     if len(folds.estimators) < 2 or is_pairwise(refit):

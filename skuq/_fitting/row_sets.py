@@ -79,8 +79,7 @@ def stratified_split(
     several = by_class[class_size[by_class] > 1]
     if not exchangeable and len(several) > n_held_out:
         by_class = several
-    # This is systematic sampling from the rows sorted by class. Rounding may move the last place beyond the
-    # end.
+    # Systematic sampling from the rows, sorted by class. Rounding may move the last position beyond the end.
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
     held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
     return rows_outside(held_out, n), held_out

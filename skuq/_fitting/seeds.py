@@ -1,4 +1,4 @@
-"""Integer seeds of wrapped estimators. They are drawn before parallel tasks start."""
+"""Integer seeds of wrapped estimators, drawn before parallel tasks start."""
 
 from __future__ import annotations
 

@@ -33,6 +33,13 @@ def check_targets(y: Any, owner: Any) -> Targets:
 
     Each row must have at least one value, and each column must have two different values.
     """
+    targets = read_targets(y, owner)
+    _check_columns(targets)
+    return targets
+
+
+def read_targets(y: Any, owner: Any) -> Targets:
+    """Return finite or missing targets as a float array of shape (n, d)."""
     name = type(owner).__name__
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -46,8 +53,19 @@ def check_targets(y: Any, owner: Any) -> Targets:
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(f"`y` must have shape (n, d), one column per target, got {values.shape}.")
     targets = Targets(np.ascontiguousarray(values), names)
-    _check_columns(targets)
+    _check_no_infinity(targets)
     return targets
+
+
+def check_complete(values: FloatArray, labels: list[str]) -> None:
+    """Raise an error for a missing value."""
+    missing = np.isnan(values)
+    if missing.any():
+        row, column = np.argwhere(missing)[0]
+        raise ValueError(
+            f"Input y contains NaN. `y` must have no missing values, got NaN in {labels[column]} at "
+            f"row {row}. Remove such rows."
+        )
 
 
 def _column_names(y: Any) -> tuple[str, ...] | None:
@@ -81,7 +99,7 @@ def _as_numbers(y: Any, table: pd.DataFrame | None, j: int, name: str) -> FloatA
     return as_float_array(column, f"y[{name!r}]")
 
 
-def _check_columns(targets: Targets) -> None:
+def _check_no_infinity(targets: Targets) -> None:
     for column, label in zip(targets.values.T, targets.labels, strict=True):
         infinite = np.isinf(column)
         if infinite.any():
@@ -90,6 +108,10 @@ def _check_columns(targets: Targets) -> None:
                 "Input y contains infinity or a value too large for dtype('float64'). `y` must be finite or "
                 f"NaN, got {column[row]} in {label} at row {row}."
             )
+
+
+def _check_columns(targets: Targets) -> None:
+    for column, label in zip(targets.values.T, targets.labels, strict=True):
         known = column[~np.isnan(column)]
         if known.size > 1 and known.min() == known.max():
             raise ValueError(

@@ -15,14 +15,14 @@ from skuq.distributions import Distribution
 from skuq.exceptions import SupportWarning
 
 _MOST_BELOW = 0.01
-"""There is no warning if the mean probability of negative counts is at most this value."""
+"""Largest mean probability of negative counts without a warning."""
 
 _MOST_ROWS = 200
-"""At most this number of training rows is predicted for the warning."""
+"""Largest number of training rows that are predicted for the warning."""
 
 
 class Support(NamedTuple):
-    """Possible values of a target. They are the numbers or the integers from ``lower`` to ``upper``."""
+    """Possible values of a target: the numbers or the integers from ``lower`` to ``upper``."""
 
     lower: float
     upper: float
@@ -35,7 +35,7 @@ class Support(NamedTuple):
     def map_bounds(self, bounds: FloatArray) -> FloatArray:
         """Return the bounds of intervals as values of the support.
 
-        Each y that is in its interval stays in it.
+        A target that is inside its interval remains inside.
         """
         return self.clip(to_integers(bounds) if self.integer else bounds)
 
@@ -45,7 +45,7 @@ class Support(NamedTuple):
     def check(self, y: FloatArray, support: Any) -> None:
         """Raise an error if a target is not a value of the support.
 
-        The parameter of the user is ``support``.
+        ``support`` is the parameter that the user has passed.
         """
         outside = (y < self.lower) | (y > self.upper)
         if self.integer:
@@ -63,7 +63,7 @@ _NAMED = {"positive": Support(0.0, np.inf, False), "count": Support(0.0, np.inf,
 
 
 def read_support(support: Any) -> Support | None:
-    """Return the support that the parameter ``support`` means, or None for all real numbers."""
+    """Return the `Support` for the parameter ``support``, or None for all real numbers."""
     if support is None:
         return None
     if isinstance(support, str):
@@ -72,7 +72,9 @@ def read_support(support: Any) -> Support | None:
     elif isinstance(support, range):
         if support.step == 1 and len(support) > 1:
             return Support(float(support[0]), float(support[-1]), True)
-        raise ValueError(f"`support` as a range must have step 1 and two or more values, got {support!r}.")
+        raise ValueError(
+            f"if `support` is a range, it must have step 1 and at least two values, got {support!r}."
+        )
     elif isinstance(support, tuple | list) and len(support) == 2:
         lower, upper = (_read_bound(bound, sign) for bound, sign in zip(support, (-1, 1), strict=True))
         if lower < upper:

@@ -18,10 +18,11 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""A column has at most this number of codes, which is the limit of histogram boosting. Rare categories share
-a code."""
+"""Largest number of codes of a column. It is the limit of histogram boosting. All rare categories get one
+code."""
 MAX_INDICATORS = 30
-"""A column of strings has at most this number of indicator columns. Rare categories share a column."""
+"""Largest number of indicator columns of a column of strings. All rare categories get one indicator
+column."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
@@ -39,8 +40,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
     Strings become integer codes ("codes"), pandas columns of type category ("categories") or indicator
-    columns ("numbers"). "numbers" also replaces missing values by medians and adds indicator columns for
-    them.
+    columns ("numbers"). "numbers" also replaces missing values by medians and adds columns that indicate the
+    missing values.
     """
 
     def __init__(self, encoding: Encoding = "codes") -> None:

@@ -2,7 +2,7 @@
 
 Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees do not split
 nodes with an impurity below 2e-16. Because of these thresholds, the fitted model depends on the units of y.
-Without these thresholds, dividing y by a power of two would divide the predictions by the same number.
+Without them, a division of y by a power of two would divide the predictions by the same number.
 
 Networks of scikit-learn take steps of a fixed size. They do not converge if the target is many orders of
 magnitude smaller or larger than their initial predictions.
@@ -36,29 +36,29 @@ from skuq.prediction._child import is_search, last_step
 _TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
 
 _ROWS_WITHOUT_STOPPING = 10_000
-"""With more rows than this, HistGradientBoostingRegressor stops early by default."""
+"""With more rows, HistGradientBoostingRegressor stops early by default."""
 
 _EXPONENTS_OF_TREES = (-10, 64)
-"""If the std of y is 2 to a power in this range, the threshold of the impurity has no effect."""
+"""Range of the binary exponent of the std of y in which the threshold of the impurity has no effect."""
 
 _EXPONENTS_OF_NETWORKS = (-10, 10)
-"""If the unit of y is 2 to a power in this range, networks are fitted to y without rescaling."""
+"""Range of the binary exponent of the unit of y in which networks are fitted to y without rescaling."""
 
 _SINGLE_PRECISION = ("catboost", "lightgbm", "xgboost")
 """Packages that store targets in 32 bits."""
 
 _EXPONENTS_OF_SINGLES = (-40, 40)
-"""If the std of y is 2 to a power in this range, squares of y are finite in 32 bits."""
+"""Range of the binary exponent of the std of y in which squares of y are finite in 32 bits."""
 
 _LARGEST_OFFSET = 100.0
-"""If the mean of y is at most this number of standard deviations from 0, 32 bits are precise enough."""
+"""Largest distance of the mean of y from 0, in standard deviations, for which 32 bits are precise enough."""
 
 
 def in_target_units(estimator: Any, y: FloatArray) -> Any:
-    """Return the estimator, inside of a TransformedTargetRegressor if its target must have a size near 1.
+    """Return the estimator, in a TransformedTargetRegressor if its target must have a size near 1.
 
-    The innermost estimator of Pipelines and searches determines this. ``y`` is the target of all rows, so
-    that all folds have the same unit.
+    The innermost estimator of Pipelines and searches decides whether the target must have a size near 1.
+    ``y`` is the target of all rows, so that all folds have the same unit.
     """
     inner = _inner(estimator)
     exponent, center = _exponent_of(y, offset=isinstance(inner, MLPRegressor)), 0.0
@@ -120,7 +120,7 @@ def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
         lowest, highest = _EXPONENTS_OF_NETWORKS
         return not lowest < exponent < highest
     if not isinstance(estimator, _TREES) or estimator.min_impurity_decrease:
-        return False  # The user has set a threshold, which is in the units of y.
+        return False  # The user has set a threshold in the units of y.
     lowest, highest = _EXPONENTS_OF_TREES
     stops = getattr(estimator, "n_iter_no_change", None) is not None
     return stops or not lowest < exponent < highest

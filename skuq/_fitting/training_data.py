@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
@@ -42,7 +43,7 @@ class TrainingData:
     X : array-like, DataFrame or sparse matrix of n rows
         Unchanged features.
     y : ndarray of shape (n,)
-        The target: finite numbers, or class labels for a `ConformalClassifier`, or codes of `classes`.
+        Target: finite numbers, class labels (for a `ConformalClassifier`), or codes of `classes`.
     sample_weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
     params, weight_params : dict
@@ -55,6 +56,8 @@ class TrainingData:
         Target in its original shape and type, for a wrapped skorch net.
     classes : ndarray of shape (K,) or None
         Classes of a neural classifier.
+    target_names : tuple of d str, or None
+        Names of several targets. The target then has the shape (n, d).
     """
 
     X: Any
@@ -66,6 +69,7 @@ class TrainingData:
     metadata: dict[str, Any] = field(default_factory=dict)
     y_original: Any = None
     classes: Any = None
+    target_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -93,6 +97,8 @@ class TrainingData:
     @property
     def target(self) -> Any:
         """Return the target for ``fit`` of the wrapped estimator."""
+        if self.target_names is not None:
+            return pd.DataFrame(self.y, columns=list(self.target_names))
         return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
@@ -149,6 +155,15 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     return np.ascontiguousarray(target)
 
 
+def has_several_columns(y: Any) -> bool:
+    """Return whether the target has two or more columns. The target is not yet checked."""
+    try:
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    except ValueError:  # lists of different lengths
+        return False
+    return len(shape) == 2 and shape[1] > 1
+
+
 def read_training(
     owner: Any,
     X: Any,
@@ -165,6 +180,16 @@ def read_training(
     y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
     check_X(X)
     target = check_y(y, owner, column=y_original is not None)
+    X, weight, metadata = check_rows(owner, X, target, sample_weight, fit_params)
+    routed_weight = weight if route_weight and hasattr(owner, "estimator") else None
+    params, weight_params, groups = split_metadata(owner, caller, routed_weight, fit_params)
+    return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
+
+
+def check_rows(
+    owner: Any, X: Any, target: FloatArray, sample_weight: Any, fit_params: dict[str, Any]
+) -> tuple[Any, FloatArray | None, dict[str, Any]]:
+    """Check X and the weights. Return X, the weights, and all arguments of ``fit`` except X and y."""
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
     check_consistent_length(X, target)
@@ -172,10 +197,7 @@ def read_training(
     if n < 2:
         raise ValueError(f"{type(owner).__name__} needs at least 2 samples, got {n} sample.")
     weight = check_sample_weight(sample_weight, n)
-    metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
-    routed_weight = weight if route_weight and hasattr(owner, "estimator") else None
-    params, weight_params, groups = split_metadata(owner, caller, routed_weight, fit_params)
-    return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
+    return X, weight, dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
 
 
 def check_wrapped(estimator: Any) -> None:
@@ -201,8 +223,8 @@ def _check_inside(estimator: Any) -> None:
         finished |= isinstance(inner, FrozenEstimator)
         if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
             raise ValueError(
-                f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "
-                f"refit={inner.refit!r}. Set `refit=True`, or the name of a metric."
+                f"`estimator` must have a fitted model for predictions, got a {type(inner).__name__} with "
+                f"refit={inner.refit!r}. Set `refit` to True or to the name of a metric."
             )
         if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
             name = type(inner).__name__

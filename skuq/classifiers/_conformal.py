@@ -42,17 +42,17 @@ from skuq._validation import (
 from skuq._versioned import versioned
 
 BY_CLASS = "class"
-"""With this value of ``group_by``, each class has its own guarantee."""
+"""Value of ``group_by`` for a separate guarantee for each class."""
 
 
 @versioned
 class ConformalClassifier(ClassifierMixin, BaseEstimator):
     r"""Prediction sets with guaranteed coverage for any classifier, calibrated on held-out rows.
 
-    The sets are computed from the ranks of scores on calibration rows, which are not used to fit the
+    The sets are computed from the ranks of scores on calibration rows. These rows are not used to fit the
     estimator. The guarantee assumes only that new rows and calibration rows are exchangeable. Prefer
-    `skuq.prediction.predict_set` with the classifier itself if its probabilities are calibrated, or if you
-    cannot hold out rows.
+    `skuq.prediction.predict_set` if the probabilities of the classifier are calibrated, or if you cannot hold
+    out rows.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         `fit` are calibration rows. Pass rows that the frozen model was not trained on.
     method : {"lac", "aps"}, default="lac"
         - "lac" (least ambiguous set-valued classifier) includes all classes whose probability is above a
-          threshold. Its sets are the smallest on average, but the coverage is lower for rows that are
+          threshold. On average, the sets are the smallest, but the coverage is lower for rows that are
           difficult to classify.
         - "aps" (adaptive prediction sets) includes the most probable classes until the sum of their
-          probabilities is above a threshold. Its sets are larger, but the coverage differs less between rows.
+          probabilities is above a threshold. The sets are larger, but the coverage differs less between rows.
     randomized : bool, default=False
         Whether the "aps" score of a class includes a random share of its probability. With True, the coverage
         is exact, and the sets of uncertain rows are smaller. With False, the score is the sum of the
@@ -73,43 +73,44 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Non-negative number that is added to the "aps" score of a class for each rank beyond ``k_reg`` (RAPS).
         With a penalty, sets of many classes are rare.
     k_reg : int, default=0
-        Number of the first ranks without penalty in "aps".
+        Number of classes with the largest probabilities that have no penalty in "aps".
     group_by : {"class"}, callable, column name or None, default=None
-        Labels of groups that each have their own guarantee (Mondrian conformal prediction). With "class", the
-        groups are the classes. A callable gets X of n rows and returns n labels. Any other name is the name
-        of a column of the DataFrame X; the estimator also gets this column as a feature. Must be None with
-        several folds.
+        Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). With
+        "class", the groups are the classes. A callable gets X of n rows and returns n labels. Any other name
+        is the name of a column of the DataFrame X. The estimator also gets this column as a feature. Must be
+        None with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
+        A group with fewer calibration rows is rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
         Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
         x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
         factor in the weights has no effect. Must be None with several folds.
     basis : callable, column name, list of column names or None, default=None
-        Functions of x with a joint guarantee, for example the indicators of overlapping groups, as in
-        `skuq.regressors.ConformalRegressor`. Must be None with ``group_by``, ``density_ratio`` or several
+        Functions of x for which the coverage is guaranteed, for example the indicators of overlapping groups.
+        See `skuq.regressors.ConformalRegressor`. Must be None with ``group_by``, ``density_ratio`` or several
         folds.
     allow_empty : bool, default=False
         Whether sets may be empty. If the classifier is more accurate than the nominal coverage, the sets of
         rows that are easy to classify are empty. With False, the most probable class is added to empty sets,
         which increases the coverage.
     cv : int, "last", splitter or iterable of (train, test), default=None
-        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows; use
-        "last" for rows in chronological order. One split, such as ``GroupShuffleSplit(1)``, holds out its
-        test rows. With several folds (CV+), no rows are held out: each row is predicted by the model that is
-        fitted without the fold of this row. An int k is ``StratifiedKFold(k, shuffle=True)``.
+        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows. Use
+        "last" for rows in chronological order. If a splitter gives one split, such as
+        ``GroupShuffleSplit(1)``, its test rows are held out. With several folds (CV+), no rows are held out:
+        each row is predicted by the model that is fitted without the fold of this row. An int k means
+        ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out for calibration. Cannot be combined with folds, a splitter
-        or a FrozenEstimator.
+        Share or number of rows that are held out for calibration. Leave it at the default with folds, a
+        splitter or a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the held-out rows and folds, of estimators without a seed of their own, and of randomized
-        sets. An integer makes results reproducible. Each call of `predict_set` then uses the same random
-        numbers, so predict all rows in one call.
+        sets. An integer makes results reproducible. With an integer, each call of `predict_set` uses the same
+        random numbers. Therefore, predict all rows in one call.
     verbose : int, default=0
         Verbosity of joblib.
 
@@ -120,7 +121,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         Class labels, in the order of the columns of `predict_proba`.
     calibration_rows_ : ndarray or None
-        Indices of the calibration rows in the arrays passed to `fit`, in ascending order; None with several
+        Indices of the calibration rows in the arrays passed to `fit`, in ascending order. None with several
         folds.
     n_calibration_ : float
         Number of calibration rows, or the sum of their weights.
@@ -129,21 +130,21 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    skuq.prediction.predict_set : Prediction sets, also by a fitted Pipeline or search.
+    skuq.prediction.predict_set : Prediction sets of a fitted estimator, Pipeline or search.
     skuq.prediction.prediction_set : Sets from class probabilities, without calibration.
     skuq.regressors.ConformalRegressor : Prediction intervals for regressors.
 
     Notes
     -----
     *Scores.* Let :math:`p_k(x)` be the predicted probabilities. The "lac" score of a class is :math:`1 - p_k`
-    ([1]_). The "aps" score of a class is the sum of the probabilities of all more probable classes; equal
+    ([1]_). The "aps" score of a class is the sum of the probabilities of all more probable classes. Equal
     probabilities are ranked in the order of the columns. If ``randomized``, :math:`u \, p_k` is added to the
-    "aps" score, where u is uniform on [0, 1] ([2]_). RAPS adds ``penalty`` times
-    :math:`\max(r_k - k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages
-    differ in two points. Without randomization, they include the probability of the class itself in its
-    score. The classes with the highest probabilities then have the largest scores, and sets are several times
-    larger. Some packages calibrate randomized scores but always include the last class; their coverage is far
-    above the nominal coverage.
+    "aps" score, where u is uniform on [0, 1] ([2]_). RAPS adds ``penalty`` times :math:`\max(r_k -
+    k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages differ in two points.
+    First, without randomization, they include the probability of the class itself in its score. Labels with a
+    high probability then have large scores, and sets are several times larger. Second, some packages
+    calibrate randomized scores but always include the last class. Their coverage is far above the nominal
+    coverage.
 
     *Held-out rows.* Let q be the :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n
     calibration rows. The set contains the classes with a score of at most q. If rows are exchangeable, the
@@ -155,31 +156,33 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     rows of this class. If n is less than c/(1 - c), sets contain all classes and a `SmallSampleWarning` is
     issued.
 
-    By default, held-out rows are stratified: each class has the same share of the held-out rows as of all
-    rows, so the coverage varies less between calibration sets. If most classes have few rows, stratified rows
-    and new rows are only approximately exchangeable; ``cv=ShuffleSplit(1)`` ignores the classes and is exact.
-    Classes with fewer than two rows to hold out are drawn together, so the only row of a class may be a
-    calibration row. With ``group_by="class"``, however, the only row of a class is always a training row.
+    By default, held-out rows are stratified: the share of each class is the same in the held-out rows as in
+    all rows. The coverage then varies less between calibration sets. If most classes have few rows,
+    stratified rows and new rows are only approximately exchangeable. With ``cv=ShuffleSplit(1)``, rows are
+    drawn without regard to the classes, and the guarantee is exact. Rare classes, of which fewer than two
+    rows would be held out, are drawn as one class, so the only row of a class may be a calibration row. With
+    ``group_by="class"``, however, the only row of a class is always a training row.
 
-    *Folds (CV+).* For each fold, the model of this fold computes the score of a class, and the score is
-    compared with the calibration scores of the rows of this fold. A class is in the set if its score is
-    larger than fewer than c (n + 1) calibration scores, counted over all folds ([2]_, section 2.3). As an
-    average over training sets, the coverage is at least 2c - 1, minus a term that is small if the folds are
-    large. In practice, the coverage is close to c.
+    *Folds (CV+).* For each fold, the model of this fold computes the score of a class. This score is compared
+    with the calibration scores of the rows of this fold. Over all folds, the number of calibration scores
+    below the scores of the class is counted. The class is in the set if this number is less than c (n + 1)
+    ([2]_, section 2.3). Averaged over training sets, the coverage is at least 2c - 1, minus a term that is
+    small if the folds are large. In practice, the coverage is close to c.
 
     *Labels without training rows* are not in any set. Calibration rows with such a label have an infinite
-    score and count as missed, so the guarantee holds and sets are larger. If the share of rows with such
-    labels is more than 1 - c, sets contain all classes and a `SmallSampleWarning` is issued. With
-    ``group_by="class"``, rows with such labels are not used, because each class has the scores of its own
+    score and count as missed. Therefore, sets are larger and the guarantee holds. If the share of rows with
+    such labels is more than 1 - c, sets contain all classes and a `SmallSampleWarning` is issued. With
+    ``group_by="class"``, rows with such labels are not used, because each class is calibrated by its own
     rows.
 
-    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
-    has a weight, which is its own density ratio ([4]_). The coverage then holds under the new distribution of
-    X, provided that the distribution of y given x does not change. The guarantee assumes that the density
-    ratio is exact.
+    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The weight of the
+    new row is its own density ratio ([4]_). The coverage then holds under the new distribution of X, provided
+    that the distribution of y given x does not change. The guarantee holds only if the density ratio is
+    exact.
 
-    Cost: one fit, O(n log n) time to calibrate, and one prediction, for which "aps" sorts each row. With m
-    folds, m + 1 fits and m predictions are needed.
+    Cost of `fit`: one fit of the classifier, and O(n log n) time to calibrate. Cost of a prediction: one
+    prediction of the classifier. "aps" also sorts the classes of each row. With m folds, m + 1 fits and m
+    predictions are needed.
 
     References
     ----------
@@ -205,7 +208,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     >>> sets = model.fit(X_train, y_train).predict_set(X_test, coverage=0.99)
     >>> sets.shape
     (450, 10)
-    >>> model.classes_[sets[33]]  # a digit that may be one of three
+    >>> model.classes_[sets[33]]  # the set of an ambiguous digit
     array([1, 3, 8])
     """
 
@@ -259,7 +262,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             Number of repetitions of each row.
         **fit_params : dict
             ``groups`` is passed to the splitter. All other parameters are passed to ``fit`` of the wrapped
-            estimator; values with one entry per row are divided into folds, like X.
+            estimator. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -291,7 +294,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
                 verbose=self.verbose,
             )
         else:
-            remedy = "Hold rows out instead: cv=None, or one split such as ShuffleSplit(1)."
+            remedy = "Hold rows out instead: pass cv=None, or one split such as ShuffleSplit(1)."
             condition = f"with several folds, {len(splits)} from `cv`"
             check_unused(self, ("group_by", "density_ratio", "basis"), condition, remedy)
             conformal = fit_cross_sets(
@@ -336,7 +339,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         """Return the training and test rows of one or several folds, or None for a frozen classifier."""
 
         def draw(n_held_out: int) -> Split:
-            # the guarantee for a class does not include rows whose class is unknown
+            # with a guarantee for each class, the only row of a class is always a training row
             exchangeable = self.group_by != BY_CLASS
             return stratified_split(data.y, n_held_out, seed, exchangeable=exchangeable)
 
@@ -411,7 +414,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other metadata to the wrapped ``fit``.
+        """Return the metadata routing: ``groups`` for the splitter, other metadata for the wrapped ``fit``.
 
         Returns
         -------
@@ -446,7 +449,7 @@ def _check_group_by(group_by: Any, X: Any) -> None:
 
 
 def _check_wrapped(estimator: Any) -> None:
-    """Raise an error unless the estimator is an instance that may be a classifier."""
+    """Raise an error if the estimator is a class, or cannot be a classifier."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     name = type(estimator).__name__

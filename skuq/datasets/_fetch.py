@@ -31,9 +31,9 @@ def fetch_uci(
 ) -> Any:
     """Return a data set of Wibbeke et al. (2025) [1]_, or the traffic data of Navratil et al. (2023) [2]_.
 
-    The function looks for the table in this order: in the folder of the environment variable SKUQ_DATA (see
-    Notes), in the package, in the cache, on OpenML, and in the UCI repository. A checksum is used to check
-    that the values are the published values.
+    The function looks for the table in five places, in this order: the folder of the environment variable
+    SKUQ_DATA (see Notes), the package, the cache, OpenML, and the UCI repository. A checksum verifies that
+    the values are the published values.
 
     Parameters
     ----------
@@ -43,32 +43,34 @@ def fetch_uci(
         "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
         "steel_industry", "superconductivity" or "wine_quality".
     data_home : path-like, default=None
-        Folder of the cache, in which the tables are in the sub-folder ``skuq``. None is the folder of
-        scikit-learn: the value of the environment variable SCIKIT_LEARN_DATA, or ``~/scikit_learn_data``.
+        Folder of the cache. The tables are stored in its sub-folder ``skuq``. None means the folder of
+        scikit-learn, i.e. the value of the environment variable SCIKIT_LEARN_DATA, or
+        ``~/scikit_learn_data``.
     download_if_missing : bool, default=True
         Whether the table may be downloaded.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer, at least one for OpenML.
+        Number of retries after an interrupted transfer. Transfers from OpenML are retried at least once, even
+        if `n_retries` is 0.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
         Whether to return ``(data, target)``.
     as_frame : bool, default=True
-        Whether to return a DataFrame and a Series. With False, arrays of floats are returned, in which the
-        categories of a feature are encoded as 0, 1, 2, ...
+        Whether to return a DataFrame and a Series. With False, arrays of floats are returned. The categories
+        of a feature are then encoded as 0, 1, 2, ...
 
     Returns
     -------
     data : Bunch
-        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray. Columns of text are categorical,
-          and ordered if the categories have an order.
+        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray. Columns of text are categorical.
+          They are ordered if the categories have an order.
         - ``target``: Series of shape (n_samples,), or ndarray.
-        - ``frame``: DataFrame with features and target; None if ``as_frame=False``.
+        - ``frame``: DataFrame with features and target. None if ``as_frame=False``.
         - ``feature_names``, ``target_names``: lists of names.
-        - ``units``: unit of each column; "" if there is no unit.
+        - ``units``: unit of each column. The unit is "" if there is none.
         - ``categories``: categories of each categorical feature.
-        - ``verified``: whether the values were checked by the checksum. If False, only the shape and the
-          names of the columns were checked, as for "superconductivity".
+        - ``verified``: whether the values were verified by a checksum. If False, only the shape and the names
+          of the columns were verified. This is the case for "superconductivity".
         - ``license``, ``source``, ``DESCR``: license, web address and description.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
@@ -78,7 +80,8 @@ def fetch_uci(
     ValueError
         If the name is unknown, or if ``as_frame=False`` and the data set contains dates.
     OSError
-        If the table cannot be obtained, or if a file in SKUQ_DATA has different values.
+        If the table cannot be obtained, or if a file in the folder SKUQ_DATA does not contain the published
+        values.
 
     Warns
     -----
@@ -88,12 +91,13 @@ def fetch_uci(
     See Also
     --------
     fetch_gal : Nine data sets with published splits.
-    load_concrete : A data set that is part of skuq.
+    load_concrete : Load a data set that is part of skuq.
 
     Notes
     -----
-    The folder SKUQ_DATA must contain the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``.
-    The values are separated by commas, and the first line contains the names of the columns.
+    If the environment variable SKUQ_DATA is the path of a folder, the table is read from
+    ``paper001/<name>.csv.gz`` in this folder, or from ``other/metro_traffic.csv.gz`` for "metro_traffic". In
+    these files, the values are separated by commas, and the first line contains the names of the columns.
 
     References
     ----------
@@ -105,7 +109,7 @@ def fetch_uci(
     Examples
     --------
     >>> from skuq.datasets import fetch_uci
-    >>> abalone = fetch_uci("abalone")  # ships with skuq
+    >>> abalone = fetch_uci("abalone")  # part of skuq
     >>> abalone.data.shape
     (4177, 8)
     >>> abalone.categories["Sex"]
@@ -135,11 +139,12 @@ def fetch_gal(
     name : str
         "boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine" or "yacht".
     data_home : path-like, default=None
-        Folder of the cache, as in `fetch_uci`.
+        Folder of the cache. See `fetch_uci`.
     download_if_missing : bool, default=True
         Whether the table may be downloaded.
     n_retries : int, default=3
-        Number of retries after an interrupted transfer, at least one for OpenML.
+        Number of retries after an interrupted transfer. Transfers from OpenML are retried at least once, even
+        if `n_retries` is 0.
     delay : float, default=1.0
         Seconds between retries.
     return_X_y : bool, default=False
@@ -150,9 +155,10 @@ def fetch_gal(
     Returns
     -------
     data : Bunch
-        The keys are the same as in `fetch_uci`, and ``splits``: a list of 20 pairs (5 for "protein") of
-        training and test rows. scikit-learn accepts this list as ``cv``. The order of the rows is the
-        published order, which matters because Gal validates on the last fifth of the training rows.
+        Bunch with the keys of `fetch_uci` and the additional key ``splits``: a list of 20 pairs (5 pairs for
+        "protein") of training rows and test rows. scikit-learn accepts this list as ``cv``. The training rows
+        are in the published order. This order matters, because Gal uses the last fifth of the training rows
+        for validation.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
@@ -161,7 +167,8 @@ def fetch_gal(
     ValueError
         If the name is unknown.
     OSError
-        If the table cannot be obtained, or if a file in SKUQ_DATA has different values.
+        If the table cannot be obtained, or if a file in the folder SKUQ_DATA does not contain the published
+        values.
 
     Warns
     -----
@@ -170,13 +177,13 @@ def fetch_gal(
 
     See Also
     --------
-    fetch_uci : More data sets, and the order in which tables are looked for.
+    fetch_uci : Load other data sets. Its documentation lists the places in which tables are looked for.
 
     Notes
     -----
-    The folder SKUQ_DATA must contain the files ``gal/gal_<name>.csv.gz``. Otherwise, the table is downloaded
-    from OpenML. If OpenML has different values or a different order of rows, the table is downloaded from
-    Gal's repository.
+    If the environment variable SKUQ_DATA is the path of a folder that contains ``gal/gal_<name>.csv.gz``, the
+    table is read from this file. Otherwise, the table is downloaded from OpenML. If the values or the order
+    of the rows on OpenML differ from the published table, the table is downloaded from Gal's repository.
 
     References
     ----------
@@ -186,7 +193,7 @@ def fetch_gal(
     Examples
     --------
     >>> from skuq.datasets import fetch_gal
-    >>> concrete = fetch_gal("concrete")  # ships with skuq
+    >>> concrete = fetch_gal("concrete")  # part of skuq
     >>> train, test = concrete.splits[0]
     >>> len(concrete.splits), len(train), len(test)
     (20, 927, 103)

@@ -8,10 +8,10 @@ from skuq.datasets._fetch import load_set
 
 
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Return the data of 4177 abalone, whose age is measured by the rings of the shell.
+    """Return measurements of 4177 abalone and the numbers of their rings.
 
     The eight features are the sex (F, M, or I for infant), three lengths and four weights. The target is the
-    number of rings. Its distribution is skewed, and its spread increases with the size.
+    number of rings. The target is skewed, and its variance increases with the size of the animals.
 
     Parameters
     ----------
@@ -23,13 +23,14 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
+        Bunch with the same keys as the Bunch of `fetch_uci`, such as ``data``, ``target``, ``units``,
+        ``license``, ``source`` and ``DESCR``.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : Function for more data sets, which returns these data for the name "abalone".
+    fetch_uci : Load more data sets. The name "abalone" returns these data.
 
     Examples
     --------
@@ -57,13 +58,14 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
+        Bunch with the same keys as the Bunch of `fetch_uci`, such as ``data``, ``target``, ``units``,
+        ``license``, ``source`` and ``DESCR``.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : Function for more data sets, which returns these data for the name "airfoil_self_noise".
+    fetch_uci : Load more data sets. The name "airfoil_self_noise" returns these data.
 
     Examples
     --------
@@ -91,13 +93,14 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
+        Bunch with the same keys as the Bunch of `fetch_uci`, such as ``data``, ``target``, ``units``,
+        ``license``, ``source`` and ``DESCR``.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : Function for more data sets, which returns these data for the name "auto_mpg".
+    fetch_uci : Load more data sets. The name "auto_mpg" returns these data.
 
     Examples
     --------
@@ -125,13 +128,14 @@ def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Returns
     -------
     data : Bunch
-        Keys ``data``, ``target``, ``units``, ``license``, ``source`` and ``DESCR``, as from `fetch_uci`.
+        Bunch with the same keys as the Bunch of `fetch_uci`, such as ``data``, ``target``, ``units``,
+        ``license``, ``source`` and ``DESCR``.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.
 
     See Also
     --------
-    fetch_uci : Function for more data sets, which returns these data for the name "concrete_strength".
+    fetch_uci : Load more data sets. The name "concrete_strength" returns these data.
 
     Examples
     --------

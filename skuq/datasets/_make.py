@@ -61,14 +61,14 @@ def make_wibbeke(
 
     Notes
     -----
-    The paper prints the functions. It does not print the seeds, nor the distributions of the features of
-    "euclidean", "nernst", "stribeck", "arctan" and "mlp". This function uses the distributions of the
-    published code for the first three. The seed of the published code is 1. "nernst" excludes the outer 10 %
-    of the values.
+    The paper prints the functions. It does not print the seeds. For "euclidean", "nernst", "stribeck",
+    "arctan" and "mlp", it does not print the distributions of the features either. For "euclidean", "nernst"
+    and "stribeck", this function uses the distributions of the published code. The seed of the published code
+    is 1. "nernst" excludes the outer 10 % of the values.
 
-    There are two differences from the paper, which prints a plus sign in the parentheses of "stribeck", and
-    prints the name "friedman2" for "friedman3". There are three differences from the published code: in the
-    code, "nernst" has no feature R, so that the target has noise; "arctan" is the tangent; and "mlp" has
+    There are two differences from the paper. The paper prints a plus sign in the parentheses of "stribeck",
+    and it prints the name "friedman2" for "friedman3". There are three differences from the published code.
+    In the code, "nernst" has no feature R, so the target has noise. "arctan" is the tangent, and "mlp" has
     uniform weights.
 
     "sparse_uncorrelated" has noise with standard deviation 1, in addition to `noise`.
@@ -112,8 +112,8 @@ def make_chung(
     ----------
     name : {"quadrants", "sine"}
         "quadrants" is the data set of the paper [1]_, section 4 and appendix A.1: x is uniform on [-10, 10],
-        and :math:`y = \sin(x / 2) + x \cos(0.8 x)` plus noise. The standard deviation of the noise is 1,
-        0.01, 1.5 and 0.5 in the four quarters of the range, from left to right. "sine" is the data set of the
+        and :math:`y = \sin(x / 2) + x \cos(0.8 x)` plus noise. From left to right, the standard deviations of
+        the noise in the four quarters of the range are 1, 0.01, 1.5 and 0.5. "sine" is the data set of the
         package: x is evenly spaced from 0 to 15, and :math:`y = \sin x` plus noise with standard deviation
         :math:`0.01 + |x - 5| / 10`.
     n_samples : int, default=1000
@@ -134,7 +134,7 @@ def make_chung(
 
     See Also
     --------
-    make_wibbeke : Functions of several features, without noise by default.
+    make_wibbeke : Functions of several features. By default, there is no noise.
 
     References
     ----------

@@ -4,6 +4,7 @@ from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibra
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
+from skuq.displays._html_report.report import HTMLReport
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._joint_pair import JointPairDisplay
 from skuq.displays._joint_rank_histogram import JointRankHistogramDisplay
@@ -21,6 +22,7 @@ from skuq.displays._rootogram import RootogramDisplay
 from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
+from skuq.displays._survival_curve import SurvivalCurveDisplay
 from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "CalibrationCurveDisplay",
     "CalibrationDriftDisplay",
     "ClassReliabilityDisplay",
+    "HTMLReport",
     "IntervalDisplay",
     "JointPairDisplay",
     "JointRankHistogramDisplay",
@@ -45,5 +48,6 @@ __all__ = [
     "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",
+    "SurvivalCurveDisplay",
     "UncertaintyCharacteristicsDisplay",
 ]

@@ -1,4 +1,4 @@
-"""Adversarial group calibration, which is the calibration error of the worst random group by group size."""
+"""Adversarial group calibration: the calibration error of the worst random group against the group size."""
 
 from __future__ import annotations
 
@@ -30,46 +30,48 @@ _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
-    """Calibration error of the worst random group of rows, by the size of the group.
+    """Calibration error of the worst random group of rows against the size of the group.
 
     The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
     the curve is the calibration error over all rows. The dashed line is the curve of a perfectly calibrated
-    model with the same number of rows. This curve is not 0, because small groups vary by chance. If the curve
-    of a model is above the dashed line for small groups, the model is not calibrated in some parts of the
-    data. The band is the mean over the trials plus or minus two standard errors.
+    model with the same number of rows. This curve is not 0, because the errors of small groups vary by
+    chance. If the curve of a model is above the dashed line for small groups, the model is not calibrated in
+    some parts of the data. The band is the mean over the trials plus or minus two standard errors.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     fractions : ndarray of shape (k,)
-        Sizes of the groups, as shares of all rows.
+        Group sizes, as fractions of the number of rows.
     worst : ndarray of shape (k, n_trials), or list of ndarray
-        Error of the worst group in each trial; a list has one array per fold.
+        Error of the worst group in each trial. A list has one array per fold.
     reference : ndarray of shape (k,), default=None
         Mean error of a perfectly calibrated model.
     error : {"mace", "rmsce"}, default="mace"
-        Kind of error, for the axis label.
+        Kind of error. Shown in the axis label.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The mean over the trials; a list has one line per fold.
+        The curve of the mean over the trials. A list has one line per fold.
     band_ : matplotlib.collections.PolyCollection or None
-        Two standard errors around the mean; None if `band` is False, and for several folds.
+        The band of two standard errors around the mean. None if `band` is False, or if there are several
+        folds.
     ref_line_ : matplotlib.lines.Line2D or None
-        The perfectly calibrated model; None if it is already drawn or `ref_line` is False.
+        The curve of a perfectly calibrated model. None if `ref_line` is False, or if an earlier display has
+        drawn a curve of this kind on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.adversarial_group_calibration_curve : The plotted numbers, with the source.
+    skuq.metrics.adversarial_group_calibration_curve : Computes the plotted numbers.
     CalibrationCurveDisplay : Average calibration at every level.
 
     Examples
@@ -106,17 +108,18 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the perfectly calibrated model, once per axes.
+            Whether to draw the curve of a perfectly calibrated model. It is drawn only once on the same axes.
         band : bool, default=True
-            Whether to draw a band of two standard errors around the curve. Several folds have no band.
+            Whether to draw a band of two standard errors around the curve. No band is drawn for the results
+            of several folds.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the perfectly calibrated model, passed to ``Axes.plot``.
+            Keywords for the curve of the perfectly calibrated model, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
             Keywords for the band, passed to ``Axes.fill_between``.
 
@@ -181,13 +184,13 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`: `fractions`, `levels`,
             `n_groups`, `n_trials` and `random_state`. The default of `random_state` is 0, so that all curves
-            have the same groups.
+            use the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -1,4 +1,4 @@
-"""The calibration curve, which shows the observed share of targets against the nominal level."""
+"""Calibration curve: the observed share of targets against the nominal level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skuq._validation import (
     check_repetitions,
     check_single_coverage,
 )
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, event_of_folds, one_or_list
 from skuq.displays._drawing import (
     GRAY,
     REFERENCE,
@@ -53,17 +53,18 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     or too wide. With ``kind="interval"``, a curve below the diagonal means that intervals are too narrow. The
     curve does not show sharpness, and it does not show whether parts of the data are calibrated.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve
-    (after recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To compare two models,
+    or a model before and after recalibration, pass ``ax=display.ax_``. The second curve is then drawn on the
+    same axes.
 
     Parameters
     ----------
     levels : ndarray of shape (k,)
         Nominal levels, in [0, 1].
     proportions : ndarray of shape (k,), or list of ndarray
-        Observed proportions at the levels; a list has one array per fold.
+        Observed proportions at the levels. A list has one array per fold.
     n_rows : float
-        Number of rows per curve, from which the sampling band is computed.
+        Number of rows per curve. The sampling band depends on this number.
     kind : {"quantile", "interval"}, default="quantile"
         Whether the levels belong to quantiles or to central intervals.
     name : str, default=None
@@ -72,20 +73,22 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None if it is already drawn or `ref_line` is False.
+        The diagonal. None if `ref_line` is False, or if an earlier display has drawn the diagonal on the same
+        axes.
     band_ : matplotlib.collections.PolyCollection or None
-        The sampling band; None if it is already drawn or `band` is None.
+        The sampling band. None if `band` is None, or if an earlier display has drawn the band on the same
+        axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.regression_calibration_curve : The plotted numbers.
-    PITHistogramDisplay : The shares of rows between levels.
+    skuq.metrics.regression_calibration_curve : Computes the plotted numbers.
+    PITHistogramDisplay : Histogram of the PIT values.
     IntervalDisplay : The intervals of single rows.
 
     Examples
@@ -125,18 +128,18 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once per axes.
+            Whether to draw the diagonal. It is drawn only once on the same axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region around the diagonal that contains the curve of a perfectly calibrated model with this
-            number of rows. With "simultaneous", it contains the whole curve with probability `band_coverage`
-            (Kolmogorov-Smirnov). With "pointwise", it contains each single point of the curve with this
-            probability (binomial). The region is drawn once per axes.
+            number of rows. With "simultaneous", the region contains the whole curve with probability
+            `band_coverage` (Kolmogorov-Smirnov). With "pointwise", the region contains each single point of
+            the curve with this probability (binomial). The region is drawn only once on the same axes.
         band_coverage : float, default=0.9
-            Probability of the band, in (0, 1).
+            Nominal coverage of the band, in (0, 1).
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -190,6 +193,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         levels: int | ArrayLike = 99,
         kind: Kind = "quantile",
         band: Band | None = "simultaneous",
+        event: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -204,18 +208,21 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         levels : int or array-like of shape (k,), default=99
-            Nominal levels in [0, 1]. An integer k means k evenly spaced levels; 99 gives one level per
-            percent.
+            Nominal levels in [0, 1]. An integer k means k evenly spaced levels. For example, 99 gives one
+            level per percent.
         kind : {"quantile", "interval"}, default="quantile"
             Whether the levels belong to quantiles or to central intervals.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The sampling band, as in `plot`. Use None if the weights are not counts of rows.
+            Kind of sampling band. See `plot`. Use None if the weights are not counts of rows.
+        event : array-like of bool, shape (n,), default=None
+            True for an observed target, False for a target that is larger than y. None means that all targets
+            are observed. With censored rows, the band is the band of the number of observed rows.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -226,7 +233,9 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         """
         check_matplotlib("CalibrationCurveDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(folds, levels=levels, kind=kind, band=band, name=name, ax=ax, **kwargs)
+        return cls._from_folds(
+            folds, levels=levels, kind=kind, band=band, event=event, name=name, ax=ax, **kwargs
+        )
 
     @classmethod
     def from_accumulator(
@@ -243,13 +252,13 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            Accumulator with the curve "calibration".
+            Accumulator that was created with "calibration" in `curves`.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The sampling band, as in `plot`. Use None if the weights are not counts of rows.
+            Kind of sampling band. See `plot`. Use None if the weights are not counts of rows.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -274,17 +283,25 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         levels: int | ArrayLike = 99,
         kind: Kind = "quantile",
         band: Band | None = "simultaneous",
+        event: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         proportions, n_rows = [], []
         for fold in folds:
+            mask = event_of_folds(event, [fold])
             curve = regression_calibration_curve(
-                fold.y_true, fold.y_pred, levels=levels, kind=kind, sample_weight=fold.sample_weight
+                fold.y_true,
+                fold.y_pred,
+                levels=levels,
+                kind=kind,
+                event=mask,
+                sample_weight=fold.sample_weight,
             )
             proportions.append(curve.observed)
-            n_rows.append(float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows())
+            n = float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows()
+            n_rows.append(n if mask is None else n * float(np.mean(mask)))
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

@@ -48,13 +48,13 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model in each period, with flagged periods.
 
-    The plot shows when a deployed model lost its calibration. Plot several quantities to find the kind of
-    change: the coverage differs from nominal, the intervals become wider, or the CRPS increases because the
-    noise increases. A period is flagged if a test of its coverage or of its PIT rejects calibration. The
-    flags do not depend on the plotted quantity. With high probability, no period of a calibrated model is
-    flagged.
+    The plot shows when a deployed model lost its calibration. Plot several quantities to find out what has
+    changed. For example, the coverage may differ from nominal, the intervals may become wider, or the CRPS
+    may increase because the noise increases. A period is flagged if a test of its coverage or of its PIT
+    rejects calibration. The flags do not depend on the plotted quantity. With high probability, no period of
+    a calibrated model is flagged.
 
-    Create the display with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_periods`. To add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -72,19 +72,21 @@ class CalibrationDriftDisplay(AxesMixin):
     line_ : matplotlib.lines.Line2D
         The periods.
     bars_ : matplotlib.collections.LineCollection or None
-        The intervals of the coverage in the table, or 95 % intervals of the CRPS; None for other quantities.
+        The intervals of the coverage from the table, or 95 % intervals of the CRPS. None for other
+        quantities.
     flagged_ : matplotlib.lines.Line2D or None
-        The flagged periods; None if no period is flagged.
+        The flagged periods. None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None
-        The nominal coverage, or the ratio 1; None if it is already drawn, and for width and CRPS.
+        The line at the nominal coverage or at the ratio 1. None for width and CRPS, or if an earlier display
+        has drawn the line on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.monitoring.calibration_drift : The plotted numbers.
+    skuq.monitoring.calibration_drift : Computes the plotted numbers.
     CalibrationCurveDisplay : Calibration of one period at all levels.
 
     Examples
@@ -121,9 +123,9 @@ class CalibrationDriftDisplay(AxesMixin):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         line_kwargs : dict, default=None
             Keywords for the periods, passed to ``Axes.plot``.
         bar_kwargs : dict, default=None
@@ -225,7 +227,7 @@ class CalibrationDriftDisplay(AxesMixin):
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -1,4 +1,4 @@
-"""Reliability diagram of class probabilities, which plots observed frequencies against predicted ones."""
+"""Reliability diagram of class probabilities: observed frequencies against predicted probabilities."""
 
 from __future__ import annotations
 
@@ -28,51 +28,52 @@ CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_redraws", "ra
 class ClassReliabilityDisplay(CurveMixin, Display):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
-    The plot shows at which probabilities a classifier is overconfident, for any number of classes. By
-    default, the plot describes the most probable class of each row, and the observed frequency is the
-    accuracy. With `of_class`, the plot describes one class. The curve of a calibrated classifier is near the
-    diagonal. A point below the diagonal means that the class is observed less often than predicted. The
+    The plot shows at which probabilities a classifier is overconfident. The classifier may have any number of
+    classes. By default, the plot describes the most probable class of each row, and the observed frequency is
+    the accuracy. With `of_class`, the plot describes one class. The curve of a calibrated classifier is near
+    the diagonal. A point below the diagonal means that the class is observed less often than predicted. The
     vertical lines are confidence intervals of the observed frequency of a bin.
 
     With ``strategy="isotonic"``, the curve is the isotonic regression of the class on the probability,
     without bins. The consistency band contains most curves of calibrated probabilities. The confidence band
     shows the uncertainty of the curve itself.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model or
     another class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame, or list of DataFrame
         Table from `skuq.metrics.class_reliability_table`, or curve from
-        `skuq.evaluation.probability_reliability_curve`; a list has one table per fold.
+        `skuq.evaluation.probability_reliability_curve`. A list has one table per fold.
     band_coverage : float, default=0.9
-        Probability of the band of a curve, for the legend.
+        Nominal coverage of the band of a curve. Shown in the legend.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the frequencies; None if `interval_coverage` is None, for several folds, and for
-        ``strategy="isotonic"``.
+        The intervals of the frequencies. None if `interval_coverage` is None, if there are several folds, or
+        if the strategy is "isotonic".
     band_ : matplotlib.collections.PolyCollection or None
-        The band of a curve; None for bins, for ``band=None``, and for several folds.
+        The band of a curve. None if the plot shows bins, if `band` is None, or if there are several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None if it is already drawn or `ref_line` is False.
+        The diagonal. None if `ref_line` is False, or if an earlier display has drawn the diagonal on the same
+        axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
     skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
     skuq.evaluation.score_decomposition : The part of the Brier score or log loss due to miscalibration.
-    sklearn.calibration.CalibrationDisplay : The reliability diagram of scikit-learn, for two classes.
-    ReliabilityDisplay : For predictive distributions.
+    sklearn.calibration.CalibrationDisplay : Reliability diagram of scikit-learn. It supports two classes.
+    ReliabilityDisplay : Reliability diagram of predictive distributions.
 
     Examples
     --------
@@ -109,14 +110,14 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once per axes.
+            Whether to draw the diagonal. It is drawn only once on the same axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the frequencies, in (0, 1); None draws no intervals. Several folds
-            have no intervals.
+            Nominal coverage of the confidence intervals of the frequencies, in (0, 1). None draws no
+            intervals. No intervals are drawn for the results of several folds.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -184,32 +185,33 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         y_true : array-like of shape (n,)
             Observed targets. Class labels of rows on which the model was not trained.
         y_pred : array-like of shape (n, K)
-            Forecast of every target. Class probabilities, as from ``predict_proba``.
+            Forecast of every target. Class probabilities, as returned by ``predict_proba``.
         labels : array-like of shape (K,), default=None
             Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         of_class : object, default=None
-            Label of the class to draw; None draws the most probable class of each row.
+            Label of the class to draw. None draws the most probable class of each row.
         n_bins : int, default=15
             Number of bins of the probability.
         strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
-            Bins of equal width in [0, 1], bins of equal total weight, or isotonic regression without bins.
+            "uniform" makes bins of equal width in [0, 1]. "quantile" makes bins of equal total weight.
+            "isotonic" draws an isotonic regression without bins.
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated probabilities. "confidence" draws the
             range of the curves of resampled rows. None draws no band. This parameter and the next three
             parameters require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
-            Probability that the band contains the curve, at each single predicted probability.
+            Probability that the band contains the curve at a single predicted probability.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0
-            Controls the band.
+            Controls the random draws of the band.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. If the weights are not counts, draw no intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

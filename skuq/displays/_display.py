@@ -123,10 +123,10 @@ class Display(AxesMixin, ABC):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title. None means the name of the estimator's class in a legend, and no
-            title.
+            Name in the legend, or title of the plot. If None, the legend contains the name of the estimator's
+            class, and the plot has no title.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `from_predictions`.
 
@@ -152,10 +152,10 @@ class Display(AxesMixin, ABC):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the predictions of a cross-validation, each model on its test rows.
+        """Draw the predictions of cross-validated models for their test rows.
 
-        Displays of curves draw one curve per fold, all in one color and with one legend entry. The attribute
-        `line_` is then a list. Displays of rows draw the test rows of all folds together.
+        Displays of curves draw one curve per fold. All curves have the same color and share one legend entry.
+        The attribute `line_` is then a list. Displays of rows draw the test rows of all folds together.
 
         Parameters
         ----------
@@ -168,10 +168,10 @@ class Display(AxesMixin, ABC):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title. None means the name of the estimator's class in a legend, and no
-            title.
+            Name in the legend, or title of the plot. If None, the legend contains the name of the estimator's
+            class, and the plot has no title.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `from_predictions`.
 
@@ -357,3 +357,10 @@ def tables_of_folds(
         keywords = {**labels, **given, "sample_weight": fold.sample_weight}
         tables.append(table(fold.y_true, fold.y_pred, **keywords))
     return one_or_list(tables)
+
+
+def event_of_folds(event: Any, folds: Sequence[Fold]) -> Any:
+    """Return the events of the test rows of all folds, in the order of the folds."""
+    if event is None or any(fold.rows is None for fold in folds):
+        return event
+    return np.concatenate([np.asarray(event)[fold.rows] for fold in folds])

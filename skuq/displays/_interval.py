@@ -64,13 +64,13 @@ class IntervalDisplay(Display):
     bounds : ndarray of shape (n, 2)
         Lower and upper bound of each interval.
     y_pred : ndarray of shape (n,)
-        Point predictions, for sorting.
+        Point predictions, by which the rows can be sorted.
     coverage : float or None, default=None
         Nominal coverage of the central interval. In (0, 1).
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row.
     target_name : str, default="Target"
-        Name of the target with its unit, for the axis.
+        Name of the target with its unit. Shown in the axis label.
     name : str, default=None
         Title of the axes.
     atoms : dict of float to ndarray of shape (n,), default=None
@@ -91,9 +91,9 @@ class IntervalDisplay(Display):
     rows_ : ndarray of shape (m,)
         Indices of the drawn rows, from left to right.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -136,14 +136,15 @@ class IntervalDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None uses the attribute `name`.
+            Title. None uses the attribute `name`.
         sort_by : {"observed", "predicted", "width"}, default="observed"
-            Quantity that orders the rows, ascending from left to right. With "width", all values are relative
-            to the prediction.
+            Quantity by which the rows are sorted. It increases from left to right. With "width", the
+            prediction is subtracted from the bounds and from the observed values.
         max_rows : int or None, default=150
-            Largest number of drawn rows, evenly spaced in the sorted order; None draws all.
+            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            draws all rows.
         line_kwargs, missed_kwargs : dict, default=None
             Keywords for the intervals, passed to ``Axes.vlines``. For intervals that miss their target,
             `missed_kwargs` override `line_kwargs`.
@@ -264,13 +265,13 @@ class IntervalDisplay(Display):
             Nominal coverage of the central interval. In (0, 1). If `y_pred` holds bounds, they must have this
             coverage.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Used for the coverage in the legend.
+            Number of repetitions of each row. Only the coverage in the legend depends on it.
         target_name : str, default="Target"
-            Name of the target with its unit, for the axis.
+            Name of the target with its unit. Shown in the axis label.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class JointPairDisplay(Display):
-    """PIT values of two targets, with PIT values drawn from the joint distributions.
+    """Observed PIT values of two targets, and PIT values that are drawn from the joint distributions.
 
-    The PIT of a target is the predicted probability of a value up to the target. The observed points fill the
-    unit square in the same way as the predicted points if the dependence is calibrated. Observed points along
-    a diagonal and predicted points in the whole square mean that the predicted dependence is too weak. The
-    marginals are calibrated if the observed points are uniform in each direction.
+    The PIT of a target is the predicted probability of a value up to the target. If the dependence is
+    calibrated, the observed points fill the unit square in the same way as the predicted points. If the
+    observed points lie along a diagonal and the predicted points fill the whole square, the predicted
+    dependence is too weak. If the marginals are calibrated, the observed points are uniform in each
+    direction.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -57,9 +58,9 @@ class JointPairDisplay(Display):
     predicted_ : matplotlib.collections.PathCollection
         The predicted points.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -97,11 +98,11 @@ class JointPairDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None uses the attribute `name`.
+            Title. None uses the attribute `name`.
         max_points : int, default=1000
-            Largest number of rows that are drawn, evenly spaced over all rows.
+            Largest number of rows that are drawn. The drawn rows are evenly spaced over all rows.
         scatter_kwargs : dict, default=None
             Keywords for the observed points, passed to ``Axes.scatter``.
         predicted_kwargs : dict, default=None
@@ -164,13 +165,13 @@ class JointPairDisplay(Display):
         targets : tuple of two str or int, default=(0, 1)
             Names or columns of the two targets.
         random_state : int, RandomState instance or None, default=0
-            Source of the predicted points, and of the PIT values of targets on atoms.
+            Controls the predicted points, and the PIT values of targets that equal an atom.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. Rows of weight 0 are left out.
         name : str, default=None
             Title of the plot.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

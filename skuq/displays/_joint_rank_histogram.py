@@ -28,7 +28,7 @@ class JointRankHistogramDisplay(Display):
     marginals are calibrated, high bins at both ends of the average ranks mean that the predicted dependence
     is too weak. Plot both kinds, because they detect different errors.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
@@ -36,9 +36,9 @@ class JointRankHistogramDisplay(Display):
     proportions : ndarray of shape (k,)
         Share of rows in each bin, in [0, 1]. The bins have equal width.
     n_rows : float
-        Number of rows, for the band.
+        Number of rows. The band depends on this number.
     kind : {"average_rank", "band_depth"}
-        Number by which vectors are ranked, see `skuq.metrics.joint_rank_histogram`.
+        Quantity by which vectors are ranked. See `skuq.metrics.joint_rank_histogram`.
     name : str, default=None
         Name of the model in the legend.
 
@@ -49,17 +49,18 @@ class JointRankHistogramDisplay(Display):
     line_ : matplotlib.lines.Line2D
         The outline of the histogram.
     ref_line_ : matplotlib.lines.Line2D or None
-        The expected share of each bin; None if it is already drawn.
+        The line at the expected share of each bin. None if an earlier display has drawn the line on the same
+        axes.
     band_ : matplotlib.patches.Rectangle or None
-        The band; None if it is already drawn or `band` is None.
+        The band. None if `band` is None, or if an earlier display has drawn the band on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    PITHistogramDisplay : Calibration of one target, and a description of the band.
+    PITHistogramDisplay : PIT histogram of one target. Its documentation describes the band.
     JointPairDisplay : Dependence of two targets.
 
     Examples
@@ -95,13 +96,13 @@ class JointRankHistogramDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            Region for a calibrated forecast with this number of rows, as in `PITHistogramDisplay`.
+            Region that contains the bins of a calibrated forecast. See `PITHistogramDisplay.plot`.
         band_coverage : float, default=0.95
-            Probability of the band, in (0, 1).
+            Nominal coverage of the band, in (0, 1).
         **kwargs : dict
             The other keywords of `PITHistogramDisplay.plot`.
 
@@ -141,15 +142,15 @@ class JointRankHistogramDisplay(Display):
         y_pred : JointDistribution
             Forecast of every target. It has n rows and d targets.
         kind : {"average_rank", "band_depth"}, default="average_rank"
-            Number by which vectors are ranked.
+            Quantity by which vectors are ranked.
         n_bins : int, default=10
-            Number of bins of equal width, at least 2.
+            Number of bins of equal width. At least 2.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -31,10 +31,10 @@ DARK = 0.6
 class MetricAgreementDisplay(AxesMixin):
     """Heat map of Kendall's tau between metrics.
 
-    Blue cells are pairs of metrics with the same order of the models or data sets. Red cells are pairs of
-    metrics with opposite orders. Metrics are ordered by hierarchical clustering, so metrics that agree form
-    blocks along the diagonal. Bold numbers have a p-value of at most `significance`, not corrected for the
-    number of pairs.
+    A blue cell means that two metrics rank the models or data sets in the same order. A red cell means that
+    two metrics rank them in opposite orders. Metrics are ordered by hierarchical clustering, so metrics that
+    agree form blocks along the diagonal. Numbers with a p-value of at most `significance` are bold. The
+    p-values are not corrected for the number of pairs.
 
     Create the display with `from_reports` or `from_agreement`.
 
@@ -48,15 +48,15 @@ class MetricAgreementDisplay(AxesMixin):
     image_ : matplotlib.collections.QuadMesh
         The cells.
     text_ : list of matplotlib.text.Text
-        The numbers in the cells, row by row; empty without numbers.
+        The numbers in the cells, row by row. Empty if `numbers` is False.
     colorbar_ : matplotlib.colorbar.Colorbar or None
-        The color scale, if drawn; otherwise None.
+        The color scale. None if `colorbar` is False.
     metrics_ : list
         The metrics from top to bottom.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -102,15 +102,15 @@ class MetricAgreementDisplay(AxesMixin):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None draws no title.
+            Title. None draws no title.
         cluster : bool, default=True
-            Whether to order the metrics by clustering; False keeps the order of the table.
+            Whether to order the metrics by clustering. False keeps the order of the table.
         numbers : bool, default=True
             Whether to write tau into the cells.
         significance : float, default=0.05
-            Largest p-value of bold numbers.
+            Largest p-value at which a number is bold.
         colorbar : bool, default=True
             Whether to draw the color scale.
         image_kwargs : dict, default=None
@@ -177,21 +177,20 @@ class MetricAgreementDisplay(AxesMixin):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the agreement of the metrics of several reports.
+        """Draw the agreement of metrics in several reports.
 
         Parameters
         ----------
         reports : DataFrame of shape (n_reports, n_metrics), or results of `uncertainty_report`
-            Values of the metrics, with one row per model or data set, as in
-            `skuq.evaluation.metric_agreement`.
+            Values of the metrics, with one row per model or data set. See `skuq.evaluation.metric_agreement`.
         directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
-            Better direction or best value of the metrics, as in `skuq.evaluation.metric_agreement`.
+            Better direction or best value of the metrics. See `skuq.evaluation.metric_agreement`.
         n_permutations : int, default=1000
             Number of permutations of the tests.
         random_state : int, RandomState instance or None, default=0
             Controls the permutations.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -215,7 +214,7 @@ class MetricAgreementDisplay(AxesMixin):
         agreement : MetricAgreement
             Correlations and p-values.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

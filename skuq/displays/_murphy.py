@@ -1,4 +1,4 @@
-"""The Murphy diagram, which shows the mean elementary score against the threshold."""
+"""Murphy diagram: the mean elementary score against the threshold."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class MurphyDisplay(CurveMixin, Display):
 
     The plot shows whether one model is better than another model for every consistent score, or only for some
     scores. If the curve of a model is below the other curve everywhere, every consistent score prefers this
-    model. With a reference, the plot shows the difference from the reference, with a pointwise confidence
-    band. If the whole band is below 0 at a threshold, the model is better than the reference at this
-    threshold.
+    model. If there is a reference, the plot shows the difference from the reference and a pointwise
+    confidence band of this difference. If the whole band is below 0 at a threshold, the model is better than
+    the reference at this threshold.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add the curve of
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add the curve of
     another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     curve : MurphyCurve or list of MurphyCurve
-        Thresholds, scores and standard errors; a list has one curve per fold.
+        Thresholds, scores and standard errors. A list has one curve per fold.
     label : str
-        Name of the point forecast, for the axis.
+        Name of the point forecast. Shown in the axis label.
     is_difference : bool, default=False
         Whether the scores are differences from a reference.
     name : str, default=None
@@ -50,19 +50,19 @@ class MurphyDisplay(CurveMixin, Display):
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     band_ : matplotlib.collections.PolyCollection or None
-        The pointwise band of the difference; None without a reference, and for several folds.
+        The pointwise band of the difference. None if there is no reference, or if there are several folds.
     ref_line_ : matplotlib.lines.Line2D or None
-        The line at 0; None without a reference.
+        The line at 0. None if there is no reference.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.murphy_curve : The plotted numbers.
+    skuq.metrics.murphy_curve : Computes the plotted numbers.
 
     Examples
     --------
@@ -99,11 +99,11 @@ class MurphyDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         confidence : float, default=0.95
-            Probability of the pointwise band of a difference, in (0, 1).
+            Confidence level of the pointwise band of a difference, in (0, 1).
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
@@ -176,16 +176,16 @@ class MurphyDisplay(CurveMixin, Display):
         level : float, default=0.5
             Level of the quantile, strictly between 0 and 1.
         threshold : float, default=None
-            Value that defines the event; required for ``functional="probability"``.
+            Value that defines the event. Required for ``functional="probability"``.
         reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-            Second forecast, such as ``predict_dist(other, X)``, with n rows, or with one row that is used for
-            all targets. The plot then shows the difference from this forecast.
+            Second forecast, such as ``predict_dist(other, X)``. It has n rows, or one row that is used for
+            all targets. If a reference is given, the plot shows the difference from this forecast.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -61,7 +61,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
     distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
     calibrated forecast are inside the simultaneous band with probability `band_coverage`.
 
-    Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`; to
+    Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`. To
     add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
@@ -69,7 +69,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
     proportions : ndarray of shape (k,)
         Share of rows in each bin, in [0, 1]. The bins have equal width.
     n_rows : float
-        Number of rows, for the band.
+        Number of rows. The band depends on this number.
     name : str, default=None
         Name of the model in the legend.
 
@@ -80,34 +80,36 @@ class PITHistogramDisplay(HistogramMixin, Display):
     line_ : matplotlib.lines.Line2D
         The outline of the histogram.
     ref_line_ : matplotlib.lines.Line2D or None
-        The expected share of each bin; None if it is already drawn or `ref_line` is False.
+        The line at the expected share of each bin. None if `ref_line` is False, or if an earlier display has
+        drawn the line on the same axes.
     band_ : matplotlib.patches.Rectangle or None
-        The band; None if it is already drawn or `band` is None.
+        The band. None if `band` is None, or if an earlier display has drawn the band on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    CalibrationCurveDisplay : The cumulative sums of the bins, as a curve.
-    skuq.monitoring.PITMonitor : A test of uniform PIT values as rows arrive.
+    CalibrationCurveDisplay : Calibration curve, i.e. the cumulative sums of the bins.
+    skuq.monitoring.PITMonitor : Sequential test of uniform PIT values.
 
     Notes
     -----
     If the forecast is calibrated and the rows are independent, the numbers of rows in the k bins have a
     multinomial distribution. The pointwise band contains each single bin with probability `band_coverage`.
-    For 500 rows, a pointwise 95 % band contains all of 10 bins with a probability of only 70 %, and all of 20
-    bins with a probability of 46 %. The simultaneous band is wider. It contains each bin with the same,
-    larger probability, such that it contains all bins with probability `band_coverage`. For 500 rows, 10 bins
-    and 95 %, this larger probability is 99.4 %. Because numbers of rows are integers, the probability of the
-    simultaneous band differs from `band_coverage` by about 0.03 for 20 rows, and by less than 0.01 for 500 or
-    more rows. The probability is computed without simulation [1]_.
+    For 500 rows and 10 bins, a pointwise 95 % band contains all bins with a probability of only 70 %. For 20
+    bins, this probability is 46 %. The simultaneous band is wider. It contains each single bin with a
+    probability p, and p is chosen so that the band contains all bins with probability `band_coverage`. For
+    500 rows, 10 bins and a `band_coverage` of 95 %, p is 99.4 %. The number of rows in a bin is an integer,
+    so the exact probability of the simultaneous band differs from `band_coverage`. The difference is about
+    0.03 for 20 rows, and less than 0.01 for 500 or more rows. The exact probability is computed without
+    simulation [1]_.
 
-    A target on an atom (point mass) of its forecast is distributed evenly over all PIT values of the atom
-    [2]_. The bins then vary less, so all bins are inside the band with a higher probability, unless
-    `from_predictions` randomizes the PIT. `RootogramDisplay` compares counts with their forecasts. Rows with
-    dependent errors, such as neighboring hours, need a wider band.
+    If a target equals an atom (point mass) of its forecast, the row is distributed evenly over all PIT values
+    of the atom [2]_. The bins then vary less, so the band contains all bins with a higher probability than
+    `band_coverage`. To avoid this, use ``randomized=True`` in `from_predictions`. `RootogramDisplay` compares
+    counts with their forecasts. Rows with dependent errors, such as neighboring hours, need a wider band.
 
     References
     ----------
@@ -148,17 +150,18 @@ class PITHistogramDisplay(HistogramMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the expected share of each bin, once per axes.
+            Whether to draw a line at the expected share of each bin. It is drawn only once on the same axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region that contains the bins of a calibrated forecast with this number of rows. With
-            "simultaneous", it contains all bins with probability `band_coverage`. With "pointwise", it
-            contains each single bin with this probability. The region is drawn once per axes.
+            "simultaneous", the region contains all bins with probability `band_coverage`. With "pointwise",
+            the region contains each single bin with this probability. The region is drawn only once on the
+            same axes.
         band_coverage : float, default=0.95
-            Probability of the band, in (0, 1).
+            Nominal coverage of the band, in (0, 1).
         hist_kwargs : dict, default=None
             Keywords for the area, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -237,22 +240,21 @@ class PITHistogramDisplay(HistogramMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         n_bins : int, default=10
-            Number of bins of equal width, at least 2.
+            Number of bins of equal width. At least 2.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The band, as in `plot`. Use None if the weights are not counts of rows.
+            Kind of band. See `plot`. Use None if the weights are not counts of rows.
         randomized : bool, default=False
-            Whether a target on an atom has one PIT value, drawn at random from the values of the atom. False
-            distributes the row evenly over these values. The randomized PIT of a calibrated discrete forecast
-            is uniform, so that the band has its nominal probability. Without randomization, two calls give
-            the same plot.
+            Treatment of a target that equals an atom. True draws one PIT value at random from the PIT values
+            of the atom. False distributes the row evenly over these values. With True, the band has its
+            nominal coverage also for discrete forecasts. With False, two calls give the same plot.
         random_state : int, RandomState instance or None, default=None
-            Source of the random PIT values; an integer gives the same plot in each call.
+            Controls the random PIT values. With an integer, each call gives the same plot.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -288,16 +290,16 @@ class PITHistogramDisplay(HistogramMixin, Display):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            Accumulator with the curve "calibration". The inner edges of the bins must be among its levels;
-            the default levels allow 2, 4, 5, 10, 20, 25, 50 or 100 bins.
+            Accumulator that was created with "calibration" in `curves`. Its levels must contain the inner
+            edges of the bins. With the default levels, 2, 4, 5, 10, 20, 25, 50 or 100 bins are possible.
         n_bins : int, default=10
-            Number of bins of equal width, at least 2.
+            Number of bins of equal width. At least 2.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The band, as in `plot`. Use None if the weights are not counts of rows.
+            Kind of band. See `plot`. Use None if the weights are not counts of rows.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -312,7 +314,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         distance = np.abs(curve.levels - (np.arange(1, n_bins) / n_bins)[:, np.newaxis])
         if distance.min(axis=1).max() > _LEVEL_ROUNDING:
             raise ValueError(
-                f"`n_bins` must have bin edges that are levels of the accumulator, got {n_bins} bins for "
+                f"the edges of the bins must be levels of the accumulator, got n_bins={n_bins} and "
                 f"{len(curve.levels)} levels. Pass `levels={n_bins - 1}` to the accumulator."
             )
         n = accumulator.total_weight
@@ -350,7 +352,7 @@ def _counts(n_bins: int, rows: int, tail: float) -> tuple[float, float]:
 
 @functools.lru_cache
 def _simultaneous_tail(n_bins: int, rows: int, probability: float) -> float:
-    """Return the tail probability per bin. The band then contains all bins with the given probability."""
+    """Return the tail probability per bin for which the band contains all bins with the given probability."""
 
     def all_bins(tail: float) -> float:
         return probability_of_all_bins(n_bins, rows, *_counts(n_bins, rows, tail))

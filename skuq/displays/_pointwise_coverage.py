@@ -50,7 +50,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     nominal coverage, the band contains 95 % of the rows. A histogram over simulations shows how much the
     coverage depends on the training set.
 
-    Create the display with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_result`. To add another method to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class PointwiseCoverageDisplay(HistogramMixin):
         Distance between two possible values, such as ``1 / n_simulations``. The bin width is a multiple of
         this distance. None means that all values are possible.
     band : tuple of float, default=None
-        Lower and upper end of the band for intervals with nominal coverage; None draws no band.
+        Lower and upper end of the band for intervals with nominal coverage. None draws no band.
     x : ndarray of shape (m,), default=None
-        Horizontal positions of the values for a curve; None draws a histogram.
+        Horizontal positions of the values for a curve. None draws a histogram.
     x_label : str, default=None
         Name of x.
     name : str, default=None
@@ -77,17 +77,18 @@ class PointwiseCoverageDisplay(HistogramMixin):
     Attributes
     ----------
     hist_ : matplotlib.patches.StepPatch or None
-        The histogram; None for a curve.
+        The histogram. None for a curve.
     line_ : matplotlib.lines.Line2D
         The mean of the histogram, or the curve.
     ref_line_ : matplotlib.lines.Line2D or None
-        The nominal coverage; None if it is already drawn.
+        The line at the nominal coverage. None if an earlier display has drawn the line on the same axes.
     band_ : matplotlib.patches.Patch or None
-        The band for intervals with nominal coverage; None if it is already drawn or `band` is None.
+        The band for intervals with nominal coverage. None if `band` is None, or if an earlier display has
+        drawn the band on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -132,9 +133,9 @@ class PointwiseCoverageDisplay(HistogramMixin):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         bin_width : float, default=None
             Width of the bins. None means the width of an existing histogram on the same axes, or a round
             number near a twelfth of the range.
@@ -240,7 +241,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         kind : {"prediction", "confidence"}, default="prediction"
             Kind of interval.
         over : {"rows", "simulations"}, default="rows"
-            "rows" draws the coverage at each row over the simulations (PICF or CICF); "simulations" draws the
+            "rows" draws the coverage at each row over the simulations (PICF or CICF). "simulations" draws the
             coverage of each simulation over the rows (PICP or CICP).
         x : str, int or array-like of shape (n,), default=None
             Horizontal axis of a curve: name or number of a column of the test rows, or one value per row.
@@ -250,7 +251,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         name : str, default=None
             Name of the method in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

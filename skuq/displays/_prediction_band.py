@@ -71,13 +71,13 @@ class PredictionBandDisplay(Display):
     coverages : ndarray of shape (k,)
         Nominal coverages, in (0, 1).
     x : ndarray of shape (n,), default=None
-        Horizontal positions of the rows; None means the predictions.
+        Horizontal positions of the rows. None means the predictions.
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row. All are positive.
     target_name : str, default="target"
-        Name of the target with its unit, for the axes.
+        Name of the target with its unit. Shown in the axis labels.
     x_name : str, default=None
-        Name of `x` with its unit, for the axis.
+        Name of `x` with its unit. Shown in the axis label.
     name : str, default=None
         Title of the axes.
     atoms : dict of float to ndarray of shape (n,), default=None
@@ -88,15 +88,15 @@ class PredictionBandDisplay(Display):
     bands_ : list of matplotlib.collections.PolyCollection
         One band for each coverage, the widest first.
     line_ : matplotlib.lines.Line2D
-        The prediction; the diagonal if the horizontal axis is the prediction.
+        The line of the predictions. If the horizontal axis is the prediction, this line is the diagonal.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
     atoms_ : matplotlib.collections.LineCollection or None
         The atoms; None without atoms.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -143,12 +143,12 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None uses the attribute `name`.
+            Title. None uses the attribute `name`.
         max_rows : int or None, default=1000
-            Largest number of drawn observed values, evenly spaced in the sorted order; None draws all. The
-            bands use all rows.
+            Largest number of observed values that are drawn. The drawn values are evenly spaced in the sorted
+            order. None draws all values. The bands use all rows.
         max_bins : int, default=40
             Largest number of groups of neighboring rows for the bands.
         line_kwargs : dict, default=None
@@ -262,17 +262,17 @@ class PredictionBandDisplay(Display):
         coverage : float or array-like of shape (k,), default=0.9
             Nominal coverage of the central interval. In (0, 1). There is one band for each coverage.
         x : array-like of shape (n,), default=None
-            Horizontal positions of the rows, such as a feature; None means the predictions.
+            Horizontal positions of the rows, such as a feature. None means the predictions.
         target_name : str, default="target"
-            Name of the target with its unit, for the axes.
+            Name of the target with its unit. Shown in the axis labels.
         x_name : str, default=None
-            Name of `x` with its unit, for the axis.
+            Name of `x` with its unit. Shown in the axis label.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Used for the bands; rows of weight 0 are not drawn.
+            Number of repetitions of each row. The bands depend on it. Rows of weight 0 are not drawn.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -321,7 +321,7 @@ class PredictionBandDisplay(Display):
         y : array-like of shape (n,)
             Observed target.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None means the predictions.
+            Column of `X` for the horizontal axis. None means the predictions.
         **kwargs : dict
             The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`.
 
@@ -342,7 +342,7 @@ class PredictionBandDisplay(Display):
         feature: int | str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the bands of a cross-validation, for the test rows of all folds together.
+        """Draw the bands of cross-validated models for the test rows of all folds together.
 
         Parameters
         ----------
@@ -353,10 +353,10 @@ class PredictionBandDisplay(Display):
         y : array-like of shape (n,)
             Target passed to ``cross_validate``.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None means the predictions.
+            Column of `X` for the horizontal axis. None means the predictions.
         **kwargs : dict
-            The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`; `x` has one
-            value per row of `X`.
+            The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`. If `x` is
+            given, it must have one value per row of `X`.
 
         Returns
         -------

@@ -45,33 +45,35 @@ class PredictionSetDisplay(CurveMixin, Display):
     the sum of the probabilities above the nominal coverage. For conformal sets, the predicted coverage is the
     nominal coverage, so there is no dashed curve.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame, or list of DataFrame
-        Columns `nominal`, `coverage`, `claimed` and `size`; a list has one table per fold.
+        Columns `nominal`, `coverage`, `claimed` and `size`. A list has one table per fold.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     claimed_ : matplotlib.lines.Line2D or None
-        The predicted coverage; None for sizes, for several folds, and if it equals the nominal coverage.
+        The curve of the predicted coverage. None if the plot shows sizes, if there are several folds, or if
+        the predicted coverage equals the nominal coverage.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None for sizes, and if it is already drawn or `ref_line` is False.
+        The diagonal. None if the plot shows sizes, if `ref_line` is False, or if an earlier display has drawn
+        the diagonal on the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
     skuq.metrics.set_coverage_error : The distance between the curves at one nominal coverage.
-    ClassReliabilityDisplay : The probabilities themselves.
+    ClassReliabilityDisplay : Calibration of the class probabilities.
 
     Examples
     --------
@@ -108,13 +110,13 @@ class PredictionSetDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         show : {"coverage", "size"}, default="coverage"
             Vertical axis: observed coverage, or mean number of classes in a set.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once per axes.
+            Whether to draw the diagonal. It is drawn only once on the same axes.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         claimed_kwargs : dict, default=None
@@ -181,13 +183,13 @@ class PredictionSetDisplay(CurveMixin, Display):
             Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         coverages : float or array-like of shape (k,), default=None
-            Nominal coverages; None means 14 values from 0.05 to 0.99. Required if `y_pred` contains sets.
+            Nominal coverages. None means 14 values from 0.05 to 0.99. Required if `y_pred` contains sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -29,39 +29,40 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     contains most curves of calibrated forecasts. The confidence band shows the uncertainty of the curve
     itself.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model or
     another level to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame, or list of DataFrame
-        Curve from `skuq.evaluation.quantile_reliability_curve`; a list has one curve per fold.
+        Curve from `skuq.evaluation.quantile_reliability_curve`. A list has one curve per fold.
     level : float, default=0.5
-        Level of the quantile, for the axes.
+        Level of the quantile. Shown in the axis labels.
     band_coverage : float, default=0.9
-        Probability of the band, for the legend.
+        Nominal coverage of the band. Shown in the legend.
     unit : str, default=None
-        Unit of the target, for the axes.
+        Unit of the target. Shown in the axis labels.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     band_ : matplotlib.collections.PolyCollection or None
-        The band; None without a band, and for several folds.
+        The band. None if `band` is None, or if there are several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None if it is already drawn or `ref_line` is False.
+        The diagonal. None if `ref_line` is False, or if an earlier display has drawn the diagonal on the same
+        axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.evaluation.quantile_reliability_curve : The plotted numbers.
-    ClassReliabilityDisplay : The diagram of probabilities.
+    skuq.evaluation.quantile_reliability_curve : Computes the plotted numbers.
+    ClassReliabilityDisplay : Reliability diagram of class probabilities.
     CalibrationCurveDisplay : The observed share of targets at each nominal level.
 
     Examples
@@ -97,11 +98,11 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once per axes.
+            Whether to draw the diagonal. It is drawn only once on the same axes.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -160,19 +161,19 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
             of the curves of resampled rows. None draws no band.
         band_coverage : float, default=0.9
-            Probability that the band contains the curve, at each single forecast.
+            Probability that the band contains the curve at a single forecast.
         n_redraws : int, default=200
             Number of draws or resamples for the band.
         random_state : int or None, default=0
-            Controls the band.
+            Controls the random draws of the band.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -38,7 +38,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
     users with this ratio should use the frequency of the event instead of the forecast. Values below -0.25
     are outside the axes.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
@@ -46,24 +46,25 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
     ratios : ndarray of shape (k,)
         Ratios of the cost of acting to the loss that acting prevents.
     values : ndarray of shape (k,), or list of ndarray
-        Relative economic value at each ratio, at most 1; a list has one array per fold.
+        Relative economic value at each ratio. At most 1. A list has one array per fold.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     ref_line_ : matplotlib.lines.Line2D or None
-        The value 0; None if it is already drawn or `ref_line` is False.
+        The line at the value 0. None if `ref_line` is False, or if an earlier display has drawn the line on
+        the same axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.evaluation.relative_economic_value : The plotted numbers.
+    skuq.evaluation.relative_economic_value : Computes the plotted numbers.
 
     Examples
     --------
@@ -100,11 +101,11 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the value 0, once per axes.
+            Whether to draw a line at the value 0. It is drawn only once on the same axes.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -163,7 +164,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -1,4 +1,4 @@
-"""Reliability diagram of a regression, which plots observed errors against predicted standard deviations."""
+"""Reliability diagram of a regression: observed errors against predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
 
 INTERVAL_COVERAGE = 0.9
-"""Default probability of the intervals of the errors."""
+"""Default coverage of the confidence intervals of the errors."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,36 +44,37 @@ class ReliabilityDisplay(CurveMixin, Display):
     The vertical lines are confidence intervals of the error of a bin. The intervals assume normal errors.
     They are too short for errors with heavy tails.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame, or list of DataFrame
-        Table from `skuq.metrics.reliability_table`; a list has one table per fold.
+        Table from `skuq.metrics.reliability_table`. A list has one table per fold.
     unit : str, default=None
-        Unit of the target, for the axes.
+        Unit of the target. Shown in the axis labels.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the errors; None if `interval_coverage` is None, and for several folds.
+        The intervals of the errors. None if `interval_coverage` is None, or if there are several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None if it is already drawn or `ref_line` is False.
+        The diagonal. None if `ref_line` is False, or if an earlier display has drawn the diagonal on the same
+        axes.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.reliability_table : The plotted numbers.
+    skuq.metrics.reliability_table : Computes the plotted numbers.
     skuq.metrics.expected_normalized_calibration_error : The mean relative distance from the diagonal.
-    ResidualScaleDisplay : The single rows.
+    ResidualScaleDisplay : Errors of single rows.
 
     Examples
     --------
@@ -107,14 +108,14 @@ class ReliabilityDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once per axes.
+            Whether to draw the diagonal. It is drawn only once on the same axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the errors, in (0, 1); None draws no intervals. Several folds have
-            no intervals.
+            Nominal coverage of the confidence intervals of the root mean squared errors, in (0, 1). None
+            draws no intervals. No intervals are drawn for the results of several folds.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -173,17 +174,17 @@ class ReliabilityDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
-            Number of bins; about 100 rows per bin are enough.
+            Number of bins. About 100 rows per bin are enough.
         strategy : {"quantile", "uniform"}, default="quantile"
-            Bins of equal total weight, or of equal width.
+            "quantile" makes bins of equal total weight. "uniform" makes bins of equal width.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. If the weights are not counts, draw no intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -211,13 +212,13 @@ class ReliabilityDisplay(CurveMixin, Display):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            Accumulator with the curve "reliability".
+            Accumulator that was created with "reliability" in `curves`.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -40,8 +40,8 @@ class ResidualScaleDisplay(Display):
 
     The plot shows whether errors increase with the predicted standard deviation, and which rows have extreme
     errors. The cone is 0 plus or minus one predicted standard deviation. The line is the root mean squared
-    error in bins of the predicted standard deviation. Where the line is outside the cone, the model is
-    overconfident. Signed errors also show a bias.
+    error in bins of the predicted standard deviation. If the line is outside the cone at some standard
+    deviations, the model is overconfident at these standard deviations. Signed errors also show a bias.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -52,11 +52,11 @@ class ResidualScaleDisplay(Display):
     std : ndarray of shape (n,)
         Predicted standard deviation.
     table : DataFrame
-        Table from `skuq.metrics.reliability_table`, for the line.
+        Table from `skuq.metrics.reliability_table`. The line shows its root mean squared errors.
     kind : {"signed", "absolute"}, default="signed"
         Whether signed or absolute errors are drawn.
     unit : str, default=None
-        Unit of the target, for the axes.
+        Unit of the target. Shown in the axis labels.
     name : str, default=None
         Title of the axes.
 
@@ -69,13 +69,13 @@ class ResidualScaleDisplay(Display):
     lines_ : list of matplotlib.lines.Line2D
         The root mean squared error, and its negative if the errors are signed.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    ReliabilityDisplay : The bins alone, for several models.
+    ReliabilityDisplay : Root mean squared errors in bins. One plot can show several models.
     PredictionBandDisplay : The errors over the prediction or over a feature.
 
     Examples
@@ -112,12 +112,12 @@ class ResidualScaleDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None uses the attribute `name`.
+            Title. None uses the attribute `name`.
         max_rows : int or None, default=1000
-            Largest number of drawn rows, evenly spaced in the sorted order; None draws all. The line uses all
-            rows.
+            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            draws all rows. The line uses all rows.
         line_kwargs : dict, default=None
             Keywords for the root mean squared error, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None
@@ -193,13 +193,13 @@ class ResidualScaleDisplay(Display):
         n_bins : int, default=10
             Number of bins of equal total weight for the line.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Used for the line; rows of weight 0 are not drawn.
+            Number of repetitions of each row. The line depends on it. Rows of weight 0 are not drawn.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -1,4 +1,4 @@
-"""Rootogram, which shows the square roots of the observed and predicted frequencies of counts."""
+"""Rootogram: square roots of the observed and predicted frequencies of counts."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _BAND = 1.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RootogramDisplay(Display):
-    """Rootogram of counts: how often each count is observed and predicted, as square roots.
+    """Rootogram: square roots of the observed and predicted frequencies of each count.
 
     Bars are the observed frequencies, and the line is the sum of the predicted probabilities. In a hanging
     rootogram, the bars hang from the line. The lower end of a bar is above 0 if the count is rarer than
     predicted, and below 0 if it is more frequent. Too many zeros, heaping at round numbers and a wrong tail
-    are visible as runs of bars on one side. The calibration of single rows is not visible; use
-    `PITHistogramDisplay`.
+    are visible as bars that end far from 0. The rootogram does not show the calibration of single rows. Use
+    `PITHistogramDisplay` for this purpose.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -55,7 +55,7 @@ class RootogramDisplay(Display):
     counts : ndarray of shape (k,)
         Consecutive integers. If `open_end` is True, the last integer includes all larger counts.
     observed, expected : ndarray of shape (k,)
-        Number of rows with each count, and its expected value under the forecasts.
+        Observed number of rows with each count, and expected number under the forecasts.
     open_end : bool, default=False
         Whether the last bar includes all larger counts.
     name : str, default=None
@@ -66,23 +66,24 @@ class RootogramDisplay(Display):
     bars_ : matplotlib.container.BarContainer
         The observed frequencies.
     line_ : matplotlib.lines.Line2D
-        The expected frequencies; the line at 0 in a suspended rootogram.
+        The line of the expected frequencies. In a suspended rootogram, the line at 0.
     band_ : tuple of matplotlib.lines.Line2D or None
-        The warning limits; None if `band` is False or `kind` is "standing".
+        The warning limits. None if `band` is False or `kind` is "standing".
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    PITHistogramDisplay : Calibration of counts, with the PIT spread over each atom or randomized.
+    PITHistogramDisplay : Histogram of the PIT values of counts.
     skuq.distributions.Supported : Forecasts of counts from any distribution.
 
     Notes
     -----
-    The square root makes small and large frequencies visible on one scale and gives the bars about the same
-    standard deviation of 1/2 [1]_. The warning limits at -1 and 1 are two standard deviations from the line.
+    With square roots, small and large frequencies are visible on the same scale, and every bar has a standard
+    deviation of about 1/2 [1]_. The warning limits are -1 and 1, i.e. two standard deviations below and above
+    0.
 
     References
     ----------
@@ -124,12 +125,12 @@ class RootogramDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None uses the attribute `name`.
+            Title. None uses the attribute `name`.
         kind : {"hanging", "standing", "suspended"}, default="hanging"
-            Position of the bars. "hanging" bars end at the line, "standing" bars begin at 0, and "suspended"
-            bars are the differences from the line.
+            Position of the bars. "hanging" bars hang from the line of the expected frequencies. "standing"
+            bars begin at 0. "suspended" bars show the difference between expected and observed frequencies.
         band : bool, default=True
             Whether to draw the warning limits of hanging and suspended bars.
         bar_kwargs : dict, default=None
@@ -210,17 +211,17 @@ class RootogramDisplay(Display):
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Forecast of every target. If it is a forecast of real numbers, the probability of a count is the
-            probability of the interval from 1/2 below to 1/2 above the count.
+            Forecast of every target. For a continuous forecast, the probability of a count is the probability
+            of the interval from 1/2 below to 1/2 above the count.
         max_count : int or None, default=None
-            Count of the last bar, which includes all larger counts. None means the largest observed count, at
-            most 59 above the smallest one.
+            Count of the last bar, which includes all larger counts. None uses the largest observed count, but
+            draws at most 60 bars.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Title.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

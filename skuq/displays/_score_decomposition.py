@@ -44,16 +44,16 @@ class ScoreDecompositionDisplay(AxesMixin):
     calibrated, and models further up distinguish the rows better. All models on a gray line have the same
     score. Lines closer to the upper left corner have better scores. The dashed line has the score of the best
     constant forecast. A hollow point means that the miscalibration of the model is at most
-    `miscalibration_limit`, so that it is not significant at the 5 % level.
+    `miscalibration_limit`, so the miscalibration is not significant at the 5 % level.
 
     Create the display with `from_predictions` or `from_decompositions`.
 
     Parameters
     ----------
     decompositions : dict of str to ScoreDecomposition
-        Decomposition of each model on the same rows, by name.
+        Decomposition of each model on the same rows. The keys are the names of the models.
     unit : str, default=None
-        Unit of the score, for the axes.
+        Unit of the score. Shown in the axis labels.
 
     Attributes
     ----------
@@ -66,14 +66,14 @@ class ScoreDecompositionDisplay(AxesMixin):
     ref_line_ : matplotlib.lines.AxLine
         The line of the best constant forecast.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
     skuq.evaluation.score_decomposition : Computes the parts.
-    skuq.evaluation.compare_score_decompositions : Intervals of the differences.
+    skuq.evaluation.compare_score_decompositions : Confidence intervals of the differences between models.
 
     References
     ----------
@@ -110,9 +110,9 @@ class ScoreDecompositionDisplay(AxesMixin):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None draws no title.
+            Title. None draws no title.
         point_kwargs : dict, default=None
             Keywords for the points, passed to ``Axes.plot``.
         line_kwargs : dict, default=None
@@ -227,13 +227,13 @@ class ScoreDecompositionDisplay(AxesMixin):
             Observed targets. Use rows on which no model was trained.
         y_pred : dict of str to forecast
             Forecast of every target. The keys are the names of the models, and the values are the forecasts
-            of the models for the same rows, as in `skuq.evaluation.score_decomposition`.
+            of the models for the same rows.
         unit : str, default=None
-            Unit of the score, for the axes.
+            Unit of the score. Shown in the axis labels.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Title; None draws no title.
+            Title. None draws no title.
         point_kwargs, line_kwargs, ref_line_kwargs : dict, default=None
             Keywords of `plot`.
         random_state : int or None, default=0
@@ -276,11 +276,11 @@ class ScoreDecompositionDisplay(AxesMixin):
         Parameters
         ----------
         decompositions : dict of str to ScoreDecomposition
-            Decomposition of each model on the same rows, by name.
+            Decomposition of each model on the same rows. The keys are the names of the models.
         unit : str, default=None
-            Unit of the score, for the axes.
+            Unit of the score. Shown in the axis labels.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -38,7 +38,7 @@ class SharpnessDisplay(HistogramMixin, Display):
     smaller predicted standard deviations. The histogram does not show calibration, because it does not use
     observed values. A model that predicts one standard deviation for all rows has one bin.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
@@ -50,9 +50,9 @@ class SharpnessDisplay(HistogramMixin, Display):
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms"}, default="std"
-        Kind of mean, for the legend.
+        Kind of mean. Shown in the legend.
     unit : str, default=None
-        Unit of the target, for the axis.
+        Unit of the target. Shown in the axis label.
     name : str, default=None
         Name of the model in the legend.
 
@@ -63,14 +63,14 @@ class SharpnessDisplay(HistogramMixin, Display):
     line_ : matplotlib.lines.Line2D
         The sharpness.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.sharpness : The number.
-    ReliabilityDisplay : The errors compared with the standard deviations.
+    skuq.metrics.sharpness : Computes the sharpness.
+    ReliabilityDisplay : Observed errors compared with the predicted standard deviations.
 
     Examples
     --------
@@ -105,9 +105,9 @@ class SharpnessDisplay(HistogramMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         bin_width : float, default=None
             Width of the bins, in the units of y. None means the width of an existing histogram on the same
             axes, or a round number of at most a twelfth of the sharpness.
@@ -161,19 +161,20 @@ class SharpnessDisplay(HistogramMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. The display checks them, but does not use them. All displays have this argument.
+            Observed targets. They are validated but not used. The argument exists because all displays have
+            it.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"
             Whether the sharpness is the mean or the root mean square of the standard deviations.
         unit : str, default=None
-            Unit of the target, for the axis.
+            Unit of the target. Shown in the axis label.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

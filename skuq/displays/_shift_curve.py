@@ -40,7 +40,7 @@ class ShiftCurveDisplay(CurveMixin):
     plus or minus one standard deviation over the folds. With a `~skuq.evaluation.Tilt`, points are hollow if
     the effective number of rows is below 50 per fold.
 
-    Create the display with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_scores`. To add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -49,26 +49,27 @@ class ShiftCurveDisplay(CurveMixin):
     values : ndarray of shape (n_severities, n_folds)
         Score of each fold.
     score_name : str
-        Name of the score, for the axis.
+        Name of the score. Shown in the axis label.
     effective_rows : ndarray of shape (n_severities, n_folds), default=None
-        Effective number of rows of each fold under the weights of the shift; None without weights.
+        Effective number of rows of each fold under the weights of the shift. None if the shift has no
+        weights.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D
-        The mean over the folds.
+        The curve of the mean over the folds.
     band_ : matplotlib.collections.PolyCollection or None
-        The standard deviation of the folds; None for one fold.
+        The band of one standard deviation over the folds. None if there is only one fold.
     hollow_ : matplotlib.lines.Line2D or None
-        Points of few effective rows, if any; otherwise None.
+        The hollow points, which have few effective rows. None if there are no such points.
     ref_line_ : matplotlib.lines.Line2D or None
-        The reference value, if given; otherwise None.
+        The line at the reference value. None if `ref_line` is None.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
@@ -111,11 +112,11 @@ class ShiftCurveDisplay(CurveMixin):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         ref_line : float, default=None
-            Reference value, such as the nominal coverage; None draws no line.
+            Reference value, such as the nominal coverage. None draws no line.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
@@ -191,13 +192,13 @@ class ShiftCurveDisplay(CurveMixin):
         severities : array-like of shape (n_severities,)
             Severities passed to ``shift_curve``.
         scorer : str, default=None
-            Name of the score; required if `scores` contains several scores.
+            Name of the score. Required if `scores` contains several scores.
         score_name : str, default=None
-            Axis label; None means the name of the score.
+            Axis label. None means the name of the score.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

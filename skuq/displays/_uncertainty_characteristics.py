@@ -1,4 +1,4 @@
-"""Plot of the uncertainty characteristics curve, the width and miss rate of the bands at every scale."""
+"""Plot of the uncertainty characteristics curve: width and miss rate of the bands at every scale."""
 
 from __future__ import annotations
 
@@ -55,28 +55,29 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     the acceptable miss rate. The dashed curve belongs to bands of constant width around the same predictions.
     If the curve of a model is not below the dashed curve, the model does not distinguish uncertain rows from
     other rows. A common factor of all bands does not change the curve, so the curve does not depend on
-    calibration. A ring marks the predicted bands, without scaling.
+    calibration. A ring marks the bands as predicted, i.e. before scaling.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
     curve : UncertaintyCharacteristicsCurve, or list of UncertaintyCharacteristicsCurve
-        The curve; a list has one per fold.
+        The curve. A list has one curve per fold.
     reference : UncertaintyCharacteristicsCurve, list or None, default=None
-        The curve of constant bands around the same predictions; a list has one per fold.
+        The curve of constant bands around the same predictions. A list has one curve per fold.
     unit : str, default=None
-        Unit of the target, for the axes.
+        Unit of the target. Shown in the axis labels.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve; a list has one line per fold.
+        The curve. A list has one line per fold.
     ref_line_ : list of matplotlib.lines.Line2D
-        The constant bands, one per fold; empty if they are already drawn or `ref_line` is False.
+        The curves of the constant bands, one per fold. Empty if `ref_line` is False, or if an earlier display
+        has drawn these curves on the same axes.
     original_ : matplotlib.collections.PathCollection or None
         The predicted bands.
     operating_points_ : matplotlib.collections.PathCollection or None
@@ -86,15 +87,15 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     isocost_lines_ : list of matplotlib.lines.AxLine
         The lines of equal cost through the bands of least cost, one per fold.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------
-    skuq.metrics.uncertainty_characteristics_curve : The plotted numbers, with the source.
+    skuq.metrics.uncertainty_characteristics_curve : Computes the plotted numbers.
     skuq.metrics.auucc_loss : The area under the curve.
-    CalibrationCurveDisplay : The calibration, which this plot does not show.
+    CalibrationCurveDisplay : Calibration curve.
 
     Examples
     --------
@@ -136,25 +137,25 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            Quantity of the horizontal axis, a cost of wide bands.
+            Quantity of the horizontal axis. Both options measure the width of the bands.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            Quantity of the vertical axis, a cost of missed targets.
+            Quantity of the vertical axis. Both options measure the missed targets.
         ref_line : bool, default=True
             Whether to draw the curve of constant bands. If two models have the same curve of constant bands,
-            it is drawn once.
+            this curve is drawn only once.
         original : bool, default=True
             Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
             If given, mark the narrowest bands with at most this miss rate, in [0, 1]. The mark shows the
             factor k, or the number b that is added to the bands.
         cost : float or pair of float, default=None
-            If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair
-            contains the cost per unit of x and the cost per unit of y. A number is the share c of x in
-            ``c * x + (1 - c) * y``, as in ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss
+            If given, mark the bands of minimum cost and draw the line of equal cost through these bands. A
+            pair contains the cost per unit of x and the cost per unit of y. A number is the weight c in
+            ``c * x + (1 - c) * y``. See ``UncertaintyCharacteristicsCurve.optimum``. One unit of the miss
             rate is 1, not 1 %.
         line_kwargs, ref_line_kwargs : dict, default=None
             Keywords for the curve and for the constant bands, passed to ``Axes.plot``.
@@ -337,18 +338,18 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             "std" means the mean plus or minus one standard deviation. A number means the central interval of
             this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
-            "scale" multiplies the bands by a factor k; "bias" adds a number b to the bands.
+            "scale" multiplies the bands by a factor k. "bias" adds a number b to the bands.
         zero_band : {"keep", "min"}, default="keep"
-            Treatment of bands of width 0. "keep" leaves them unchanged, so their width is 0 for any factor.
-            "min" replaces them by the smallest positive band, as in UQ360.
+            Treatment of bands of width 0. "keep" leaves these bands unchanged, so their width is 0 at every
+            factor. "min" replaces these bands by the smallest positive band, as in UQ360.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 
@@ -376,13 +377,13 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            Accumulator with the curve "characteristics".
+            Accumulator that was created with "characteristics" in `curves`.
         unit : str, default=None
-            Unit of the target, for the axes.
+            Unit of the target. Shown in the axis labels.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -1,4 +1,4 @@
-"""Shifted and rescaled distributions. The result has a closed form if the family has one."""
+"""Shifted and rescaled distributions, in closed form if the family has one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     shift : float or array-like of shape (n,)
         Constant to add, in the new units.
     factor : float or array-like of shape (n,)
-        Factor of Y. A negative factor reverses the distribution, and 0 gives point masses at ``shift``.
+        Factor of Y. A negative factor reverses the distribution. The factor 0 gives point masses at
+        ``shift``.
 
     Returns
     -------
     dist : Distribution
-        A distribution of the same family if the family contains all shifted and rescaled distributions.
-        `Normal` and `StudentT` keep the decomposition into epistemic and aleatoric parts.
+        If the family is closed under shifts and factors, the result is a distribution of the same family.
+        Otherwise, it is an `Affine`. `Normal` and `StudentT` keep the decomposition into epistemic and
+        aleatoric parts.
 
     Examples
     --------

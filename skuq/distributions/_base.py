@@ -41,8 +41,8 @@ from skuq.exceptions import NoDecompositionError, NoDensityError
 class Distribution(RowContainer["Distribution"]):
     """Independent univariate predictive distributions, one row per sample.
 
-    `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one.
-    The public methods validate their arguments and call private hooks, which each family implements.
+    `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one. The
+    public methods validate their arguments and call private methods (hooks) that each family implements.
 
     A Distribution is immutable. It has the shape (n, 2) and supports row selection, so that scikit-learn can
     pass it between the steps of a Pipeline. ``np.asarray`` returns two columns, mean and standard deviation.
@@ -56,7 +56,7 @@ class Distribution(RowContainer["Distribution"]):
     Notes
     -----
     To add a family, implement ``_rows``, ``_take``, ``_cdf`` and ``_ppf``. Override the other hooks if a
-    closed form exists; their defaults integrate numerically.
+    closed form exists. By default, they integrate numerically.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Distribution(RowContainer["Distribution"]):
     Normal(n=1)
     """
 
-    _supported: ClassVar[Callable[..., Distribution]]  # The subclass `Supported`, which its module assigns.
+    _supported: ClassVar[Callable[..., Distribution]]  # The subclass `Supported`.
 
     # ------------------------------------------------------------------ hooks that a family implements
 
@@ -107,7 +107,7 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        """Return log P(Y = y), minus infinity if y is not an atom; for families without a density."""
+        """Return log P(Y = y) for families without a density. It is minus infinity if y is not an atom."""
         return log_masses(self, y)
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -160,7 +160,7 @@ class Distribution(RowContainer["Distribution"]):
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the weights, numbers or arrays of shape (n,), and the components of this mixture."""
+        """Return the weights and the components of this mixture. A weight is a number or has shape (n,)."""
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
@@ -202,7 +202,8 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            In closed form if the family has one; otherwise, the integral of the quantile function.
+            Computed in closed form if the family has one, and otherwise as the integral of the quantile
+            function.
         """
         return self._mean_and_std[0].copy()
 
@@ -234,13 +235,13 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            Values in the units of the target; infinities are allowed. A single number is compared with
-            every row.
+            Values in the units of the target. Infinite values are allowed. A single number is used for every
+            row.
 
         Returns
         -------
         probability : ndarray of shape (n,)
-            Values in [0, 1]; small values have full relative precision.
+            Values in [0, 1]. Small values have full relative precision.
         """
         return self._cdf(self._check_y(y))
 
@@ -248,7 +249,8 @@ class Distribution(RowContainer["Distribution"]):
         """Return the probability integral transform of the observations, F(y).
 
         At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
-        recalibrators instead use levels that are evenly spaced over the jump.
+        recalibrators do not use the upper end. They distribute the observation evenly over the values between
+        both ends of the jump.
 
         Parameters
         ----------
@@ -264,12 +266,12 @@ class Distribution(RowContainer["Distribution"]):
 
     @property
     def has_density(self) -> bool:
-        """True if every row has a density; if False, a row has atoms, and `logpdf` raises an error."""
+        """True if every row has a density. If False, a row has atoms, and `logpdf` raises an error."""
         return False
 
     @property
     def has_mass(self) -> bool:
-        """True if every row has only atoms on known points, such as the integers; see `logpmf`."""
+        """True if every row consists of atoms at known points, such as the integers. See `logpmf`."""
         return False
 
     def logpmf(self, y: ArrayLike) -> FloatArray:
@@ -283,7 +285,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         logpmf : ndarray of shape (n,)
-            Natural logarithm of the mass of the atom at y; minus infinity where y is no atom.
+            Natural logarithm of the probability of y. Minus infinity if y is not an atom.
         """
         values = self._check_y(y)
         if self.has_density:
@@ -302,7 +304,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         logpdf : ndarray of shape (n,)
-            Natural logarithm of the density per unit of y; minus infinity if the density is 0.
+            Natural logarithm of the density per unit of y. Minus infinity if the density is 0.
 
         Raises
         ------
@@ -331,7 +333,7 @@ class Distribution(RowContainer["Distribution"]):
         return np.exp(log_density, out=log_density)
 
     def ppf(self, p: ArrayLike) -> FloatArray:
-        """Return the quantile of each row at its own level, the inverse of `cdf`.
+        """Return the quantile of each row at its own level. This is the inverse of `cdf`.
 
         Parameters
         ----------
@@ -341,7 +343,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         y : ndarray of shape (n,)
-            Values in the units of the target; the levels 0 and 1 give the ends of the support.
+            Values in the units of the target. The levels 0 and 1 give the ends of the support.
         """
         levels = check_probabilities(p, "p")
         if levels.ndim:
@@ -376,7 +378,7 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def interval(self, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals, which have equal probability below and above.
+        """Return central prediction intervals: the probabilities below and above the interval are equal.
 
         Parameters
         ----------
@@ -414,7 +416,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         crps : ndarray of shape (n,)
-            Scores in the units of y; ``|y - loc|`` for a point mass.
+            Scores in the units of y. The score of a point mass at ``loc`` is ``|y - loc|``.
         """
         values = self._check_y(y)
         infinite = np.isinf(values)
@@ -430,9 +432,11 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         lower, upper : float or array-like of shape (n,), default=-inf, inf
-            Bounds in the units of the target, for all rows or one per row; ``lower`` is less than ``upper``.
+            Bounds in the units of the target, for all rows or one per row. ``lower`` must be less than
+            ``upper``.
         integer : bool, default=False
-            Whether Y is also rounded to the nearest integer. The bounds must then be integers or infinite.
+            Whether Y is also rounded to the nearest integer. With True, the bounds must be integers or
+            infinite.
 
         Returns
         -------
@@ -450,7 +454,7 @@ class Distribution(RowContainer["Distribution"]):
         m : int
             Number of draws per row.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness; an integer gives the same draws in each call.
+            Source of randomness. An integer gives the same draws in each call.
 
         Returns
         -------
@@ -483,7 +487,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         dist : Distribution
-            Distribution of the noise, which more training data would not reduce.
+            Distribution of the noise. More training data would not reduce the noise.
 
         Raises
         ------

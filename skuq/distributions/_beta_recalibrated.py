@@ -1,4 +1,4 @@
-"""Distributions whose levels are recalibrated. Each row has its own beta map."""
+"""Distributions whose probability levels are recalibrated by a separate beta map for each row."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0
-"""A level does not underflow if its absolute log odds are at most this value."""
+"""Largest absolute log odds of a level that does not underflow."""
 
 _SAMPLED = 2**14
-"""Draws are computed in blocks of this size."""
+"""Number of draws per block."""
 
 _HEAVY = 2.5
 """A tail counts as light if the ratio of its quantiles at 1e-12 and 1e-6 is at most this value. For an
@@ -49,18 +49,21 @@ class BetaRecalibrated(Distribution):
         Exponent of the upper tail, above 0. In the upper tail, :math:`1 - G` is proportional to :math:`(1 -
         F)^b`.
     c : float or array-like of shape (n,) or (n, k)
-        Shift of the log odds of the level. A positive shift makes smaller values of y more probable.
+        Shift of the log odds of the probability level. A positive shift makes smaller values of y more
+        probable.
     weights : array-like of shape (k,) or (n, k), default=None
-        Non-negative weights of the k maps of each row, rescaled to sum to one; None gives equal weights.
+        Non-negative weights of the k maps of each row. They are rescaled to sum to one. None means equal
+        weights.
 
     Returns
     -------
     dist : BetaRecalibrated or Empirical
-        An `Empirical` with the mapped weights if ``base`` is `Empirical`.
+        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. Otherwise, it is a
+        `BetaRecalibrated`.
 
     See Also
     --------
-    Recalibrated : One piecewise linear map for all rows.
+    Recalibrated : Distributions with one piecewise linear map of the probability levels for all rows.
     skuq.recalibration.GPBetaRecalibrator : Fit the parameters as functions of the prediction.
 
     Notes
@@ -69,14 +72,14 @@ class BetaRecalibrated(Distribution):
 
     .. math:: G(y) = \sum_k w_k \, s\{a_k \log F(y) - b_k \log[1 - F(y)] + c_k\},
 
-    The base does not change with :math:`a = b = 1` and :math:`c = 0`. An average over k maps can represent
-    the uncertainty of the parameters. The map is computed from both tail probabilities of the base, so levels
-    as small as 1e-300 have full precision.
+    With :math:`a = b = 1` and :math:`c = 0`, G equals F. An average over k maps can represent the uncertainty
+    of the parameters. The map is computed from both tail probabilities of the base, so levels as small as
+    1e-300 have full precision.
 
-    Quantiles are computed by a search, in about six passes over the n by k parameters. Mean, standard
-    deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are heavier
-    than exponential, these methods integrate the quantile function, in about 2500 passes. An infinite
-    standard deviation is then returned as a very large number.
+    A quantile is computed by a search, with about six evaluations of the n by k maps. Mean, standard
+    deviation and CRPS are integrals of the cdf, with about 100 evaluations. If the tails of the base are
+    heavier than exponential, these methods integrate the quantile function, with about 2500 evaluations. An
+    infinite standard deviation is then returned as a very large number.
 
     References
     ----------
@@ -152,7 +155,7 @@ class BetaRecalibrated(Distribution):
         return self.base.has_density
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        # Levels have a lower bound, because infinity times a density of 0 is NaN.
+        # Levels are limited from below, because infinity times a density of 0 is NaN.
         log_lower, log_upper = (
             np.where(np.isneginf(log), math.log(_TINY), log) for log in log_levels(self.base, y)
         )
@@ -180,7 +183,8 @@ class BetaRecalibrated(Distribution):
         return np.where(upper, self.base._isf(tail), self.base._ppf(tail))
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        # First, one of the k maps is drawn, because one map is k times faster to invert than the average.
+        # First, one of the k maps is drawn. The inverse of one map is k times faster than the inverse of the
+        # average.
         n = len(self)
         edges, out = np.cumsum(self._maps.weights, axis=0)[:-1], np.empty((m, n))
         at_once = max(1, _SAMPLED // n)
@@ -207,7 +211,8 @@ class BetaRecalibrated(Distribution):
         return bool((far <= _HEAVY * near).all())
 
     def _landmarks(self) -> FloatArray:
-        # Landmarks may be approximate. Except at the ends, the averaged parameters are precise enough.
+        # Landmarks may be approximate. For all landmarks except the ends, the averaged parameters are precise
+        # enough.
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
         own = quantile_landmarks(single, np.empty(0))

@@ -28,13 +28,13 @@ def concat(parts: Any) -> Any:
     Parameters
     ----------
     parts : sequence of Distribution, or sequence of JointDistribution
-        At least one distribution; families may differ. Joint distributions must have the same targets.
+        At least one distribution. The families may differ. Joint distributions must have the same targets.
 
     Returns
     -------
     dist : Distribution or JointDistribution
-        A distribution of the common family if the parts have the same family and can be merged, otherwise
-        `Concatenated` or `ConcatenatedJoint`.
+        If all parts have the same family and can be merged, a distribution of this family. Otherwise, a
+        `Concatenated` or a `ConcatenatedJoint`.
 
     Examples
     --------
@@ -71,8 +71,8 @@ class Concatenated(Distribution):
     parts : sequence of Distribution
         Distributions whose rows are stacked.
     order : array-like of int, shape (n,)
-        Row i of the result is row ``order[i]`` of the stacked parts. A row may occur several times or not at
-        all.
+        Row i of the result is row ``order[i]`` of the stacked parts. ``order`` may contain a row several
+        times or not at all.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class Concatenated(Distribution):
 
     Notes
     -----
-    Every method calls the same method of each part. The result has no approximation, and the cost is
-    the sum of the costs of the parts.
+    Every method calls the same method of each part. The result is exact. The cost is the sum of the costs of
+    the parts.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]
         raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")
     if order.min() < 0 or order.max() >= total:
         raise ValueError(
-            f"`order` must hold rows from 0 to {total - 1} of the parts, got {order.min()} to {order.max()}."
+            f"`order` must contain row numbers from 0 to {total - 1}, got {order.min()} to {order.max()}."
         )
     ends = np.cumsum([len(part) for part in parts])
     owner = np.searchsorted(ends, order, side="right")

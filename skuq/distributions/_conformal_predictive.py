@@ -30,11 +30,12 @@ _HALF = np.array([0.5])
 class ConformalPredictive(Distribution):
     r"""Distributions with the coverage guarantee of conformal prediction.
 
-    Row i is ``loc[i] + scale[i] * z``, where z has the distribution of the standardized residuals of
-    calibration rows. If the calibration rows and the new row are exchangeable, a prediction interval has at
-    least the nominal coverage, for every model and every distribution of the noise. Bounds may be infinite if
-    there are too few calibration rows. `SharedEmpirical` always has finite bounds, but no guarantee.
-    `skuq.recalibration.ConformalRecalibrator` and `skuq.regressors.ConformalRegressor` return this family.
+    The distribution of row i is the distribution of ``loc[i] + scale[i] * z``, where z is a random
+    standardized residual of the calibration rows. If the calibration rows and the new row are exchangeable, a
+    prediction interval has at least the nominal coverage, for every model and every distribution of the
+    noise. Bounds may be infinite if there are too few calibration rows. `SharedEmpirical` always has finite
+    bounds, but no guarantee. `skuq.recalibration.ConformalRecalibrator` and
+    `skuq.regressors.ConformalRegressor` return this family.
 
     Parameters
     ----------
@@ -46,13 +47,13 @@ class ConformalPredictive(Distribution):
         Standardized residuals of the calibration rows, or their absolute values if ``symmetric``.
     weights : array-like of shape (k,), default=None
         Weight of each score: a number of repetitions, a density ratio under covariate shift, or the product
-        of both. Weights are not rescaled. None gives the weight 1.
+        of both. Weights are not rescaled. None means that all weights are 1.
     test_weight : float or array-like of shape (n,), default=1.0
         Positive weight of the new observation. Under covariate shift, this is its density ratio.
     symmetric : bool, default=False
         Whether intervals are symmetric about the center. If True, the guarantee applies to the coverage of
-        the interval, and 90 % intervals require 9 rows. If False, a guarantee applies to each bound, and 90 %
-        intervals require 19 rows. The intervals are then asymmetric for skewed residuals.
+        the interval, and 90 % intervals require 9 rows. If False, each bound has its own guarantee, and 90 %
+        intervals require 19 rows. With False, the intervals are asymmetric if the residuals are skewed.
 
     Attributes
     ----------
@@ -61,12 +62,12 @@ class ConformalPredictive(Distribution):
     weights : ndarray of shape (k,) or None
         Weights in the order of ``scores``.
     test_weight : ndarray of shape () or (n,)
-        A single number if all rows have the same weight.
+        Weight of the new observation. A single number if all rows have the same weight.
 
     See Also
     --------
     SharedEmpirical : Empirical distributions of one common shape, with finite bounds.
-    Recalibrated : A smooth map of the levels, without a guarantee.
+    Recalibrated : Distributions with recalibrated probability levels. Their coverage is not guaranteed.
 
     Notes
     -----
@@ -83,11 +84,12 @@ class ConformalPredictive(Distribution):
       as in split conformal prediction.
 
     The cdf is the inverse of the quantile function. Its values lie between :math:`w_*/T` and :math:`1 -
-    w_*/T`, or between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. The scores do not determine
-    the quantiles at levels outside this range. Such a quantile is infinite, and `interval`, `quantile` and
-    `ppf` issue one `SmallSampleWarning` with the required number of rows. `mean`, `std`, `crps` and `sample`
-    use the empirical distribution of the scores, without these tails. If ``symmetric``, this distribution
-    also contains the negative of each score. The distribution has no density.
+    w_*/T`, or between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. Quantiles at levels outside
+    this range are infinite, because the scores do not determine them. In this case, `interval`, `quantile`
+    and `ppf` issue one `SmallSampleWarning` with the required number of rows. `mean`, `std`, `crps` and
+    `sample` use the empirical distribution of the scores instead, which has no infinite tails. If
+    ``symmetric``, this distribution also contains the negative of each score. The distribution has no
+    density.
 
     No array of size n by k is built. Memory is O(n + k), and each method costs O(n log k) after one sort.
 
@@ -103,10 +105,10 @@ class ConformalPredictive(Distribution):
     >>> from skuq.distributions import ConformalPredictive
     >>> scores = [0.3, 1.1, 0.2, 0.7, 1.9, 0.5, 0.9, 1.3, 0.1]
     >>> dist = ConformalPredictive([0.0, 10.0], [1.0, 2.0], scores, symmetric=True)
-    >>> dist.interval(0.9)  # the largest of nine scores
+    >>> dist.interval(0.9)  # the largest of the nine scores
     array([[-1.9,  1.9],
            [ 6.2, 13.8]])
-    >>> dist.interval(0.5)  # the fifth
+    >>> dist.interval(0.5)  # the fifth smallest of the scores
     array([[-0.7,  0.7],
            [ 8.6, 11.4]])
     """
@@ -155,7 +157,7 @@ class ConformalPredictive(Distribution):
     def _finite(self) -> SharedEmpirical:
         """Return the empirical distribution of the scores.
 
-        If the scores are symmetric, their negatives are also included.
+        If ``symmetric`` is True, the negatives of the scores are included.
         """
         scores, weights = self.scores, self.weights
         if self.symmetric:
@@ -221,7 +223,8 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
-        # A quantile above the median is the upper bound of an interval. A quantile below it is a lower bound.
+        # A quantile above the median is the upper bound of an interval. A quantile below the median is the
+        # lower bound.
         return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:

@@ -16,9 +16,9 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     Parameters
     ----------
     y_pred : Distribution, tuple (loc, scale) or frozen scipy.stats distribution
-        A tuple means normal distributions; each entry is a number or has shape (n,).
+        A tuple means normal distributions. Each entry is a number or has shape (n,).
     name : str, default="y_pred"
-        Name of the argument in errors.
+        Name of the argument in error messages.
 
     Returns
     -------
@@ -28,8 +28,8 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     Raises
     ------
     TypeError
-        If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of
-        shape (n, 2) is ambiguous: its columns may be bounds or parameters.
+        If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of shape
+        (n, 2) also raises, because its columns may be bounds or parameters.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-r"""Cramér distance of two distributions in each row, which is the integral of the squared difference of cdfs.
+r"""Cramér distance of two distributions in each row: the integral of the squared difference of their cdfs.
 
-For independent X and Y with copies X' and Y', the distance is
+Let X and Y be independent, X' a copy of X and Y' a copy of Y. The distance is
 
     int (F(x) - G(x))^2 dx = E|X - Y| - 1/2 E|X - X'| - 1/2 E|Y - Y'|.
 
-Let components F_i have the CRPS c_i. The mixture of the F_i with weights w_i has the CRPS
+Let c_i be the CRPS of component F_i. The mixture of the components with weights w_i has the CRPS
 
     CRPS(y) = sum_i w_i c_i(y) - 1/2 sum_ij w_i w_j int (F_i(x) - F_j(x))^2 dx.
 """
@@ -30,13 +30,13 @@ from skuq.distributions._student_t import StudentT
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Number of rows per block, so that the values of a block fit into the cache."""
+"""Number of rows per block. The values of a block fit into the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""The integral over m members costs as much as this number times m pairs of members."""
+"""Cost of the integral per member, in units of the cost of one pair of members."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Steps of the integral, and largest distance between nodes in units of the scale of a member."""
+"""Step sizes of the integral, and the largest distance between nodes in units of the scale of a member."""
 
 _CONVERGED = 1e-6
 """The integral is accepted if its error estimate is at most this value, in units of the scale."""
@@ -60,7 +60,7 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
 def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
     """Return the mean CRPS of the members minus the CRPS of their mixture, shape (n,).
 
-    Return None if it is unknown.
+    Return None if the difference is unknown.
     """
     n = len(leaves[0][1])
     used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
@@ -114,7 +114,8 @@ def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
 def _spread_of_many(members: _Weighted) -> FloatArray:
     """Return the spread of many smooth members.
 
-    One integral gives the result, or pairs of members if its error is too large.
+    The spread is one integral. If the error of this integral is too large, the sum over pairs of members is
+    used.
     """
     located = [leaf.located for _, leaf in members if leaf.located is not None]
     weights = np.stack([weight for weight, _ in members], axis=1)

@@ -28,7 +28,7 @@ class Empirical(Distribution):
     members : array-like of shape (n, m)
         Members of each row, in the units of y.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
+        Non-negative weights, which are rescaled to sum to one in each row. None means equal weights.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class Empirical(Distribution):
 
     Notes
     -----
-    The constructor sorts the members in O(n m log m) time. Each method then costs O(n m). The CRPS is the
-    CRPS of the step cdf, which other packages call "nrg". The quantile function is the inverse of the step
-    cdf, so every quantile is a member. The distribution has no density.
+    The constructor sorts the members in O(n m log m) time. Each method then costs O(n m). The CRPS is
+    computed for the step cdf. Other packages call this estimator "nrg". The quantile function is the inverse
+    of the step cdf, so every quantile is a member. The distribution has no density.
 
     Examples
     --------

@@ -1,9 +1,10 @@
-"""Student t distributions of new errors, whose scale is estimated from few residuals.
+"""Student t distributions of new errors, for a scale that is estimated from few residuals.
 
 If the scale of normal errors is estimated from n independent residuals, a new error divided by this scale has
 a Student t distribution. Its degrees of freedom are n minus the number of fitted parameters. The predictive
 distribution is an average of this Student t distribution and of the empirical distribution of the residuals.
-The Student t distribution has the weight of `PRIOR_ROWS` residuals, so its effect vanishes for large n.
+The weight of the Student t distribution is constant (`PRIOR_ROWS` residuals), so its effect vanishes for
+large n.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.levels import smaller_tail
 
 PRIOR_ROWS = 20.0
-"""Weight of the Student t distribution. It counts as much as this number of residuals."""
+"""Weight of the Student t distribution, as a number of residuals."""
 
 _PARAMETERS = 3
-"""Number of fitted parameters, which are the intercept, the slope, and the dependence on the number of
-rows."""
+"""Number of fitted parameters: the intercept, the slope, and the dependence on the number of rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """Candidates for the degrees of freedom. The tails range from heavy tails with a finite variance to nearly
 normal tails."""
 
 _MAX_STD_BIAS = 0.02
-"""The relative bias of the standard deviation of a sample is accepted up to this value.
+"""Largest accepted relative bias of the standard deviation of a sample.
 
 The bias is about n^(2/df - 1) for n draws from a Student t distribution with df degrees of freedom. With a
 larger limit, 90 % intervals from a StdScalingRecalibrator that is fitted to 300 rows would contain 87 % of
@@ -47,7 +47,7 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
     best = (-np.inf, np.inf, 1.0)
     for df in settled or _DF_GRID[-1:]:
         variance = float(share @ squared)
-        for _ in range(20):  # This is the EM algorithm, which gives outliers smaller weights.
+        for _ in range(20):  # The EM algorithm gives outliers smaller weights.
             variance = float(share @ (squared * (df + 1) / (df + squared / variance)))
         likelihood = (
             gammaln((df + 1) / 2)

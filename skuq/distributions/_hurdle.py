@@ -22,9 +22,9 @@ from skuq.distributions._normal import Normal
 class Hurdle(Distribution):
     r"""Distributions with P(Y = at) = p, and a given distribution of all other values.
 
-    The predictive distribution of a target with many exact zeros, such as a rain sum, a number of claims or a
-    purchase. `skuq.regressors.HurdleRegressor` predicts this family. A zero-inflated distribution is also of
-    this form; p is then the total probability of the value.
+    Use this family for a target with many exact zeros, such as a rain sum, a number of claims or a purchase.
+    `skuq.regressors.HurdleRegressor` predicts this family. A zero-inflated distribution also has this form,
+    where p is the total probability of the value.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Hurdle(Distribution):
     Raises
     ------
     ValueError
-        If `p` is not in [0, 1], or `at` is not finite.
+        If `p` is not in [0, 1], or if `at` is not finite.
 
     See Also
     --------
@@ -48,12 +48,13 @@ class Hurdle(Distribution):
 
     Notes
     -----
-    With the cdf G of ``dist`` and the value a, the cdf is :math:`p 1\{a \le y\} + (1 - p) G(y)`. The CRPS is
+    Let a be the value and G the cdf of ``dist``. The cdf of the mixture is :math:`p 1\{a \le y\} + (1 - p)
+    G(y)`. The CRPS is
 
     .. math:: p |y - a| + (1 - p) D(y) - p (1 - p) D(a) - (1 - p)^2 (D(y) - C(y)),
 
-    with the CRPS :math:`C(y)` of ``dist`` and :math:`D(y) = E |X - y|` for :math:`X \sim G`. It is exact if
-    the family of ``dist`` has closed forms of both.
+    where :math:`C(y)` is the CRPS of ``dist``, and :math:`D(y) = E |X - y|` for :math:`X \sim G`. The result
+    is exact if the family of ``dist`` has closed forms of C and D.
 
     Examples
     --------

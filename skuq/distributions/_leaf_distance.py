@@ -24,7 +24,7 @@ from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
 _FAR = 1e25
-"""A distribution is treated as a point mass if the other distribution is wider by this factor."""
+"""A distribution is treated as a point mass if the other distribution is wider by more than this factor."""
 
 _BLOCK = 2**14
 """CRPS values are computed in blocks of this size, so that a block fits into the cache."""
@@ -34,8 +34,7 @@ _WIDER = 2.0
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""A cell of a rule can be divided into these numbers of parts. Each number is mapped to the next smaller
-number."""
+"""Allowed numbers of parts of a cell. Each number is mapped to the next smaller number."""
 
 _LONG_TAIL = 8.0
 """The rule of a tail is refined if the tail is longer than this, in units of the other scale."""
@@ -54,7 +53,7 @@ class Located:
 class Leaf:
     """A distribution that is not a mixture.
 
-    If available, its tabulated shape or its piecewise cdf is stored.
+    If it has a tabulated shape or a piecewise cdf, this shape or cdf is stored.
     """
 
     def __init__(self, dist: Distribution) -> None:

@@ -1,4 +1,4 @@
-"""Increasing maps of probability levels, piecewise linear on the scale of normal scores.
+"""Increasing functions (maps) of probability levels that are piecewise linear on the scale of normal scores.
 
 The normal score of a level u is Phi^{-1}(u). Normal scores can represent levels very close to 0 and to 1. For
 example, the level exp(-5000) has the score -100. The map from one Gaussian distribution to another is a
@@ -50,17 +50,17 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelMap:
-    r"""Strictly increasing map R of [0, 1] onto itself, piecewise linear on the scale of normal scores.
+    r"""Strictly increasing function R from [0, 1] onto [0, 1], piecewise linear in normal scores.
 
-    The normal score of a level :math:`u` is :math:`\Phi^{-1}(u)`. On this scale, the map from the levels of
-    one Gaussian distribution to the levels of another is a straight line.
+    The normal score of a level :math:`u` is :math:`\Phi^{-1}(u)`. On this scale, the function that maps the
+    levels of one Gaussian distribution to the levels of another Gaussian distribution is a straight line.
 
     Parameters
     ----------
     levels : array-like of shape (k,)
         Strictly increasing levels in [0, 1]. The points R(0) = 0 and R(1) = 1 are implied.
     values : array-like of shape (k,)
-        Values of R at the levels, strictly increasing in [0, 1].
+        Values of R at the levels. They must be strictly increasing, in [0, 1].
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class LevelMap:
 
     See Also
     --------
-    Recalibrated : Distribution with mapped levels.
+    Recalibrated : Distributions whose probability levels are recalibrated by a LevelMap.
 
     Notes
     -----
@@ -122,7 +122,7 @@ class LevelMap:
         Returns
         -------
         level_map : LevelMap
-            Map through the knots; the identity if there are no knots.
+            Map through the knots. It is the identity if there are no knots.
 
         Examples
         --------
@@ -175,12 +175,12 @@ class LevelMap:
 
     @property
     def levels(self) -> FloatArray:
-        """Levels at the knots, including 0 and 1; shape (k,)."""
+        """Levels of the knots, including 0 and 1, shape (k,)."""
         return np.concatenate([[0.0], ndtr(self.pieces.knots), [1.0]])
 
     @property
     def values(self) -> FloatArray:
-        """Values of R at ``levels``; shape (k,)."""
+        """Values of R at ``levels``, shape (k,)."""
         return np.concatenate([[0.0], ndtr(self.pieces.values), [1.0]])
 
     def __call__(self, u: FloatArray) -> FloatArray:
@@ -202,7 +202,7 @@ class LevelMap:
         return np.asarray(ndtr(self.pieces.inverse(ndtri(p))))
 
     def log_density(self, score: FloatArray) -> FloatArray:
-        """Return the logarithm of the slope of R, the ratio of the densities after and before the map.
+        """Return the logarithm of the slope of R: the ratio of the recalibrated to the original density.
 
         Parameters
         ----------
@@ -212,8 +212,8 @@ class LevelMap:
         Returns
         -------
         log_slope : ndarray
-            Logarithms of the slopes, of the same shape. At a knot, the slope is the slope to the right of the
-            knot.
+            Logarithms of the slopes, with the same shape as ``score``. At a knot, the slope to the right of
+            the knot is returned.
         """
         piece, knot = self.pieces.find(score)
         slope = self.pieces.slopes[piece]
@@ -222,12 +222,12 @@ class LevelMap:
         return np.asarray(np.log(slope) + (score - mapped) * (score + mapped) / 2)
 
     def reversed(self) -> LevelMap:
-        """Return u -> 1 - R(1 - u), the map of the upper tail probabilities.
+        """Return the map of the upper tail probabilities, u -> 1 - R(1 - u).
 
         Returns
         -------
         level_map : LevelMap
-            Map that is precise for small upper tail probabilities.
+            Map of the upper tail probabilities. It is precise for small probabilities.
         """
         pieces = self.pieces
         return self._kept(
@@ -255,8 +255,8 @@ class LevelMap:
 
     def _composed(self, inner: LevelMap) -> LevelMap:
         first, second = inner.pieces, self.pieces
-        # The composition has the knots of the inner map, and the points that it maps to knots of the outer
-        # map.
+        # The knots are the knots of the inner map, and the points that the inner map maps to knots of the
+        # outer map.
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
         # Slopes must be positive, so knots with equal values after rounding are dropped.
         values, keep = np.unique(second(first(knots)), return_index=True)

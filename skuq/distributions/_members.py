@@ -14,7 +14,7 @@ from skuq._validation import as_float_array, check_finite, check_non_negative
 PRECISION = 4 * np.finfo(float).eps
 
 SATURATED = 37.0
-"""Beyond this normal score, the search for quantiles uses normal scores, because probabilities underflow."""
+"""Beyond this normal score, quantiles are searched by normal scores, because probabilities underflow."""
 
 ValueFunction = Callable[[FloatArray], FloatArray]
 
@@ -105,7 +105,8 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
     found = search_crossing(gap, low, high)
     if atoms is None:
         return found
-    # The result differs from an atom by a rounding error, or is a point above the atom with the same cdf.
+    # The result may differ from an atom by a rounding error. It may also be a point above the atom at which
+    # the cdf has the same value.
     atom = np.where(np.isfinite(found), atoms(found), np.inf)
     atom = np.where((atom >= low) & (atom < found), atom, found)
     return np.where(gap(atom) >= 0, atom, found)
@@ -115,7 +116,8 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
     """Return the smallest y in [low, high] with gap(y) >= 0. The function ``gap`` is increasing.
 
     The method of Chandrupatla (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) takes inverse quadratic
-    steps if they are safe, and bisects otherwise. It also converges at jumps and at constant parts.
+    steps if they are safe, and bisects otherwise. The method also converges if the function has jumps or
+    constant parts.
     """
     b = np.array(low, dtype=float)
     fb = gap(b)
@@ -123,7 +125,7 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
     answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)
     a = np.where(answer_low, b, high)
     fa = np.where(answer_low, fb, gap(a))
-    answer_high = ~answer_low & (fa < 0)  # In these rows, gap(high) < 0, which only rounding can cause.
+    answer_high = ~answer_low & (fa < 0)  # In these rows, gap(high) < 0 because of rounding errors.
     settled = answer_low | answer_high | ~np.isfinite(a)
     # Rows with a result get the interval [0, 0], so that they need no more steps.
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)

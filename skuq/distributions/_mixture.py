@@ -42,12 +42,12 @@ class Mixture(Distribution):
     components : sequence of m Distribution
         Distributions with the same n rows.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
+        Non-negative weights, which are rescaled to sum to one in each row. None means equal weights.
     ensemble : bool, default=False
-        Whether the components are models of one ensemble, each with its own noise. If True, `epistemic` is
-        the mixture of the epistemic parts of the components, which includes the spread between the
-        components. `aleatoric` is the mixture of their aleatoric parts. Every component must separate the two
-        parts.
+        Whether the components are models of one ensemble, each with its own noise. If True, `epistemic`
+        returns the mixture of the epistemic parts of the components. This mixture includes the spread between
+        the components. `aleatoric` returns the mixture of the aleatoric parts. Every component must have an
+        epistemic and an aleatoric part.
 
     Returns
     -------
@@ -57,8 +57,8 @@ class Mixture(Distribution):
 
     Notes
     -----
-    The moments are computed from the moments of the components. With weights :math:`w_i`, components
-    :math:`F_i` and their CRPS :math:`c_i`, the CRPS of the mixture is
+    The moments are computed from the moments of the components. Let :math:`w_i` be the weight and :math:`c_i`
+    the CRPS of component :math:`F_i`. The CRPS of the mixture is
 
     .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx.
 
@@ -66,8 +66,8 @@ class Mixture(Distribution):
     `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. For `StudentT` and
     `Recalibrated` components, each distance requires 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
-    one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf, which
-    requires about 100 m evaluations of the cdf of each component.
+    one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf. This
+    integral requires about 100 m evaluations of the cdf of each component.
 
     A quantile is searched between the quantiles of the components, with about ten evaluations of the cdf.
     Quantiles at levels that all rows share are cached.
@@ -145,7 +145,7 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         center = self.mean()
-        # This is the law of total variance, the mean variance plus the variance of the means.
+        # By the law of total variance, this is the mean variance plus the variance of the means.
         spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
@@ -175,7 +175,7 @@ class Mixture(Distribution):
 
     @cached_property
     def _spread(self) -> FloatArray | None:
-        """Mean CRPS of the members minus the CRPS of the mixture, which does not depend on y."""
+        """Mean CRPS of the members minus the CRPS of the mixture. This difference does not depend on y."""
         return pool_spread(self._leaves())
 
     def _normal_score(self, y: FloatArray) -> FloatArray:

@@ -36,19 +36,19 @@ class Normal(Distribution):
     loc : float or array-like of shape (n,)
         Mean of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Standard deviation of each row, at least 0; 0 is a point mass at ``loc``.
+        Standard deviation of each row, at least 0. A row with scale 0 is a point mass at ``loc``.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x), at most ``scale``. The rest of the variance is the
-        variance of the noise. The methods `epistemic` and `aleatoric` require this argument.
+        Standard deviation of the regression function f(x), at most ``scale``. The rest of the variance is
+        noise. The methods `epistemic` and `aleatoric` require this argument.
 
     See Also
     --------
-    StudentT : Heavier tails, for a scale estimated from few rows.
+    StudentT : Distributions with heavier tails, for a scale that is estimated from few rows.
 
     Notes
     -----
-    Every method costs one pass over the rows. The CRPS has the closed form of eq. 8 of Wibbeke et al. (2025).
-    The smaller the better, as in Gneiting and Raftery (2007), https://doi.org/10.1198/016214506000001437.
+    Every method costs one pass over the rows. The CRPS has a closed form (eq. 8 of Wibbeke et al. 2025). The
+    smaller the better, as in Gneiting and Raftery (2007), https://doi.org/10.1198/016214506000001437.
 
     Examples
     --------

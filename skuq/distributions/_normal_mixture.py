@@ -39,17 +39,17 @@ class NormalMixture(Distribution):
     loc : array-like of shape (n, m)
         Mean of each member, in the units of y.
     scale : array-like of shape (n, m) or (n, 1) or (1, m) or float
-        Standard deviation of each member, at least 0; 0 is a point mass.
+        Standard deviation of each member, at least 0. A member with scale 0 is a point mass.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
+        Non-negative weights, which are rescaled to sum to one in each row. None means equal weights.
     ensemble : bool, default=False
-        Whether the members are models of one ensemble, each with its own noise. If True, `epistemic` is the
-        distribution of the means of the members, and `aleatoric` is the mixture of the noise of the members.
+        Whether the members are models of one ensemble, each with its own noise. If True, `epistemic` returns
+        the distribution of the members' means, and `aleatoric` returns the mixture of the members' noise.
 
     See Also
     --------
     Mixture : Mixture of members of any family.
-    Normal : An approximation, with the `mean` and `std` of the mixture.
+    Normal : Normal distributions. Use ``Normal(dist.mean(), dist.std())`` as an approximation of the mixture.
 
     Notes
     -----

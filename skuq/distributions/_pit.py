@@ -1,9 +1,9 @@
 r"""Probability integral transform of observations, for distributions that may have atoms.
 
 The PIT of an observation y is F(y) if F is continuous. An atom is a point of positive probability, at which F
-jumps from F(y-) to F(y). The randomized PIT [1]_ is a random number from this interval. It is uniform over
-[0, 1] if the forecast is calibrated. This module uses its expected distribution: the weight of a row on an
-atom is distributed evenly over [F(y-), F(y)].
+jumps from F(y-) to F(y). The randomized PIT [1]_ is a random number from this interval. If the forecast is
+calibrated, the randomized PIT is uniform over [0, 1]. This module uses no random numbers: if an observation
+equals an atom, its weight is distributed evenly over [F(y-), F(y)].
 
 .. [1] C. Czado, T. Gneiting, L. Held, "Predictive model assessment for count data", Biometrics 65, 2009,
    eq. 1. https://doi.org/10.1111/j.1541-0420.2009.01191.x
@@ -18,7 +18,14 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, tie_tolerance
 
-__all__ = ["FLOAT32_ROUNDING", "PER_ATOM", "pit_scores", "randomized_scores", "spread_atoms", "tie_tolerance"]
+__all__ = [
+    "FLOAT32_ROUNDING",
+    "PER_ATOM",
+    "pit_scores",
+    "randomized_scores",
+    "spread_atoms",
+    "tie_tolerance",
+]
 
 PER_ATOM = 8
 """A row on an atom is represented by this number of points."""

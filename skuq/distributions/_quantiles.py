@@ -22,15 +22,15 @@ from skuq.distributions._numerics.levels import snap_levels
 class Quantiles(Distribution):
     """Distributions given by their quantiles, for example the quantiles of a multi-quantile regression.
 
-    The cdf is linear between the levels. Exponential tails continue the cdf and its slope beyond the
-    outermost levels, so that mean, standard deviation and CRPS have closed forms.
+    The cdf is linear between the levels. Beyond the outermost levels, the cdf has exponential tails that
+    continue its value and its slope. Mean, standard deviation and CRPS have closed forms.
 
     Parameters
     ----------
     levels : array-like of shape (k,), k >= 2
         Strictly increasing levels in (0, 1), the same for all rows.
     values : array-like of shape (n, k)
-        Quantiles of each row, in the units of y. Crossing quantiles are sorted, which never increases the
+        Quantiles of each row, in the units of y. Crossing quantiles are sorted. Sorting never increases the
         pinball loss (the monotone rearrangement of Chernozhukov, Fernandez-Val and Galichon 2010,
         https://doi.org/10.3982/ECTA7880). Equal values form an atom.
     epistemic_scale : float or array-like of shape (n,), default=None
@@ -137,7 +137,8 @@ class Quantiles(Distribution):
         self, y: FloatArray
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         k = self.levels.size
-        # The last of several equal quantiles is used, so that the cdf is continuous from the right.
+        # If several quantiles are equal, the last of them is used, so that the cdf is continuous from the
+        # right.
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
         left = np.clip(count - 1, 0, k - 2)
         row = np.arange(len(self))

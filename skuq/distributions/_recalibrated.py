@@ -1,4 +1,4 @@
-"""Distributions with recalibrated levels."""
+"""Distributions with recalibrated probability levels."""
 
 from __future__ import annotations
 
@@ -37,35 +37,37 @@ _SCORE_LIMIT = 38.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibrated(Distribution):
-    """Distributions with recalibrated levels: the cdf is G(y) = R(F(y)) with one map R for all rows.
+    """Distributions with recalibrated probability levels: the cdf is G(y) = R(F(y)).
 
     Parameters
     ----------
     base : Distribution
         Distribution with cdf F to recalibrate, n rows.
     level_map : LevelMap
-        Map R: the share of observations below the quantile of ``base`` at each level.
+        The increasing function R from [0, 1] to [0, 1]. R(p) is the share of observations below the quantile
+        of ``base`` at level p. All rows have the same R.
 
     Returns
     -------
     dist : Recalibrated or Empirical
-        An `Empirical` with the mapped weights if ``base`` is `Empirical`.
+        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. Otherwise, it is a
+        `Recalibrated`.
 
     Notes
     -----
     The transformation is exact. The quantile at level p is ``Q(R^-1(p))``, and the density is ``r(F(y))
-    f(y)``. Levels are stored as normal scores, which do not underflow. If the tails of the base have a closed
-    form (`Normal`, `NormalMixture`, `Quantiles` and distributions based on them), the map can therefore make
-    it wider or narrower by any factor.
+    f(y)``. Levels are stored as normal scores, which do not underflow. Therefore, the map can make the
+    distribution wider or narrower by any factor if the tails of the base have a closed form (`Normal`,
+    `NormalMixture`, `Quantiles`, and distributions based on these families).
 
     For a `Normal` base, mean, standard deviation and CRPS have closed forms, which cost O(n log k) for k
     knots. For a `StudentT` base with the same df in all rows, the CRPS is tabulated once for all rows, at the
     same cost. If all rows of another base have a common shape, the quantile function is integrated once for
-    all rows. For all other bases, the integral of the quantile function costs O(n k) and, for mixtures, the
-    cdf is integrated.
+    all rows. For all other bases, the quantile function is integrated at a cost of O(n k). For mixtures, the
+    cdf is integrated instead.
 
-    The level map caches the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
-    a fitted model share them. If a distribution is recalibrated twice, the two maps are composed.
+    The level map caches the integrals of its latest `Normal` or `StudentT` base. All predictions of a fitted
+    model use the cached integrals. If a distribution is recalibrated twice, the two maps are composed.
 
     References
     ----------
@@ -227,7 +229,7 @@ class Recalibrated(Distribution):
             if min(lower, upper) <= 1:
                 return np.array([np.inf if upper <= 1 else -np.inf]), np.array([np.inf])
             endless = min(lower, upper) <= 2
-        else:  # With an outer slope of 1, the standard deviation is infinite if it is infinite for the base.
+        else:  # With an outer slope of 1, an infinite standard deviation stays infinite.
             endless = bool(np.isinf(self.base.std()[0])) and slopes.min() <= 1
         mean, std = super()._moments()
         return mean, np.where(endless, np.inf, std)
@@ -250,8 +252,8 @@ class Recalibrated(Distribution):
         """Return tables for Cramér distances of a one-row distribution with a normal or Student t base."""
         pieces = self.level_map.pieces
         kinks = self.base._from_normal_score(pieces.knots)
-        # This is the density to the right of each knot. Times the factor, it is the jump of the density at
-        # the knot.
+        # This is the density to the right of each knot. The product of this density and the factor is the
+        # jump of the density at the knot.
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)

@@ -49,14 +49,14 @@ class RowContainer(ABC, Generic[Selected]):
         Returns
         -------
         var : ndarray of shape (n,)
-            The square of `std`; infinite if the square overflows.
+            The square of `std`. Infinite if the square overflows.
         """
         with np.errstate(over="ignore"):
             return np.square(self.std())
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
+        """Shape (n, 2) of the array ``np.asarray(dist)``, whose columns are mean and standard deviation."""
         return (len(self), 2)
 
     def _to_columns(self) -> FloatArray:
@@ -115,6 +115,6 @@ def check_univariate(value: Any, name: str) -> None:
         raise TypeError(
             f"`{name}` must be a distribution of one target, got the {type(value).__name__} of "
             f"{value.shape[1]} targets. Select one target with `.marginal(...)`, or a weighted sum of the "
-            "targets with `.linear(w)`. Scores of the joint distribution are `energy_score_loss` and "
+            "targets with `.linear(w)`. To score the joint distribution, use `energy_score_loss` or "
             "`variogram_score_loss`."
         )

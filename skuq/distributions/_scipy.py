@@ -25,7 +25,7 @@ def is_frozen_scipy(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScipyDistribution(Distribution):
-    """Frozen scipy distributions with parameters of shape (n,), one row per entry.
+    """Frozen scipy distributions with parameters of shape (n,). Each entry of the parameters is one row.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ScipyDistribution(Distribution):
     Every method calls scipy. The CRPS is an integral of the quantile function, with about 250 calls of scipy.
     The CRPS of Poisson, binomial and negative binomial distributions has a closed form. For other discrete
     distributions, the CRPS is a sum over the integers of the support. Discrete distributions have masses
-    instead of a density, see `logpmf`.
+    instead of a density. See `logpmf`.
 
     Examples
     --------

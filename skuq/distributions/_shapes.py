@@ -36,7 +36,7 @@ _EXACT_MEMBERS = 256
 """If there are at most this number of members, the members are the nodes of the rule."""
 
 ROUGH = 1.0
-"""If a density has larger jumps than this, the edges are not equally spaced."""
+"""If a density has larger jumps than this value, the edges are not equally spaced."""
 
 _LOCAL = 200.0
 """The error of a rule is tabulated up to this value."""

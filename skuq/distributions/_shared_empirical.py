@@ -16,7 +16,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""A sample adds at most this number of breaks to the integral over a mixture."""
+"""Largest number of breaks that a sample adds to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,11 +32,11 @@ class SharedEmpirical(Distribution):
     loc : float or array-like of shape (n,)
         Location of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Scale of each row, in the units of y, at least 0; 0 is a point mass at ``loc``.
+        Scale of each row, in the units of y, at least 0. A row with scale 0 is a point mass at ``loc``.
     members : array-like of shape (k,)
-        Members of the sample Z, without units.
+        Members of the sample Z. They have no units.
     weights : array-like of shape (k,), default=None
-        Non-negative weights of the members, rescaled to sum to one; None gives equal weights.
+        Non-negative weights of the members, which are rescaled to sum to one. None means equal weights.
 
     Attributes
     ----------
@@ -48,18 +48,18 @@ class SharedEmpirical(Distribution):
     See Also
     --------
     Empirical : Members for each row.
-    ConformalPredictive : Distributions from the same sample, with a coverage guarantee.
+    ConformalPredictive : Distributions of one common sample, with a coverage guarantee.
 
     Notes
     -----
     The mean is ``loc + scale * mean(Z)``, the standard deviation is ``scale * std(Z)``, and quantiles are
-    members. Let s be the scale and :math:`z = (y - \mathrm{loc}) / s`. With the step cdf :math:`F` of Z at z,
-    the mean :math:`\bar z` of Z and :math:`d = y - E Y`, the CRPS [1]_ is
+    members. Let s be the scale and :math:`z = (y - \mathrm{loc}) / s`. Let F be the value at z of the step
+    cdf of Z, :math:`\bar z` the mean of Z, and :math:`d = y - E Y`. The CRPS [1]_ is
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
-    which requires one look-up in cumulative sums. The memory is O(n + k). Each method costs O(n log k) after
-    the constructor has sorted the sample.
+    It requires one look-up in cumulative sums. The memory is O(n + k). Each method costs O(n log k) after the
+    constructor has sorted the sample.
 
     References
     ----------

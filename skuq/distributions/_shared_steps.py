@@ -17,15 +17,15 @@ from skuq.distributions._shared_empirical import MOST_LANDMARKS
 from skuq.distributions._step_table import StepTable
 
 _BLOCK = 1 << 20
-"""Number of cdf values that are dense at the same time."""
+"""Number of cdf values in a block."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedSteps(Distribution):
-    """Step distributions with common atoms: each cdf lies between two neighboring cdfs of one table.
+    """Step distributions with common atoms: each cdf is an average of two neighboring cdfs of one table.
 
-    `skuq.recalibration.IsotonicDistributionalRecalibrator` returns this family. The rows share the table, so
-    each further row needs only one number. If each row has its own members, use `Empirical`.
+    `skuq.recalibration.IsotonicDistributionalRecalibrator` returns this family. All rows use the same table,
+    so each row needs only one more number. If each row has its own members, use `Empirical`.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class SharedSteps(Distribution):
     Notes
     -----
     Let m be the number of thresholds. The cdf costs O(log m) per row, and a quantile costs O(log(m)^2). The
-    mean, the standard deviation and the CRPS cost O(m) per row; they are computed in blocks of rows, without
+    mean, the standard deviation and the CRPS cost O(m) per row. They are computed in blocks of rows, without
     an array of shape (n, m). Every quantile is a threshold. The distribution has no density.
 
-    A `Mixture` with this family integrates its CRPS numerically. With at most 512 thresholds, the integral is
-    exact at the steps. With 4000 thresholds, the relative error was 1e-5.
+    The CRPS of a `Mixture` with components of this family is integrated numerically. With at most 512
+    thresholds, the steps are integrated exactly. With 4000 thresholds, the relative error was 1e-5.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class SharedSteps(Distribution):
         size = max(1, _BLOCK // steps.size)
         for start in range(0, len(self), size):
             rows = order[start : start + size]
-            # The search in the table is faster in the order of its long array.
+            # The search in the table is faster if the rows are sorted by their positions.
             cdf = _interpolate(self.table, self.position[rows], steps[:, np.newaxis]).T
             # Rounding errors of the interpolation must not give negative masses.
             mass = np.maximum(np.diff(cdf, axis=1, prepend=0.0), 0.0)

@@ -1,4 +1,4 @@
-"""Table of step cdfs over common thresholds, which stores a cdf value only where it changes."""
+"""Table of step cdfs over common thresholds. Equal neighboring values are stored once."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class StepTable:
         first, level = np.array(starts, dtype=np.int64), np.array(check_probabilities(values, "values"))
         if first.ndim != 1 or first.shape != level.shape:
             raise ValueError(
-                f"`starts` and `values` must be 1-D and equally long, got {first.shape} and {level.shape}."
+                f"`starts` and `values` must be 1-D arrays of equal length, got {first.shape} and "
+                f"{level.shape}."
             )
         count = check_integer(n_cdfs, "n_cdfs")
         if first.size == 0 or first[0] != 0 or not (np.diff(first) > 0).all():
@@ -101,7 +102,7 @@ class StepTable:
         thresholds : array-like of shape (m,)
             Values of y at which the cdfs have steps, strictly increasing, in the units of y.
         cdfs : array-like of shape (n_cdfs, m)
-            Value of each cdf at each threshold, increasing in each row; the last column is 1.
+            Value of each cdf at each threshold. The values increase in each row, and the last column is 1.
 
         Returns
         -------
@@ -124,7 +125,7 @@ class StepTable:
         return type(self), (self.thresholds, self.starts, self.values, self.n_cdfs)
 
     def _at(self, step: IntArray, cdf: IntArray) -> FloatArray:
-        """Return the value of each cdf at the threshold with the given index; the index -1 gives 0."""
+        """Return the value of each cdf at the threshold with the given index. For the index -1, return 0."""
         run = np.searchsorted(self.starts, np.maximum(step, 0) * self.n_cdfs + cdf, side="right") - 1
         return np.where(step < 0, 0.0, self.values[run])
 

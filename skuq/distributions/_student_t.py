@@ -25,7 +25,7 @@ from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._numerics.squared_cdf import symmetric_integrals
 
 _NEAR_CAUCHY = 1e-4
-"""If df differs from 1 by less than this, the closed form of the CRPS loses more than four digits."""
+"""If df differs from 1 by less than this value, the closed form of the CRPS loses more than four digits."""
 
 _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 """Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
@@ -40,8 +40,8 @@ class StudentT(Distribution):
     loc : float or array-like of shape (n,)
         Center (median) of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Scale of each row, at least 0; 0 is a point mass at ``loc``. The standard deviation is
-        ``scale * sqrt(df / (df - 2))``.
+        Scale of each row, at least 0. A row with scale 0 is a point mass at ``loc``. The standard deviation
+        is ``scale * sqrt(df / (df - 2))``.
     df : float or array-like of shape (n,)
         Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
         df <= 2. Infinite degrees of freedom give the normal distribution.
@@ -52,14 +52,14 @@ class StudentT(Distribution):
 
     See Also
     --------
-    Normal : The limit for infinite degrees of freedom.
+    Normal : Normal distributions: the limit for infinite degrees of freedom.
 
     Notes
     -----
-    The CRPS has the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12, which is also valid for 1/2 < df < 1 (analytic continuation). Near
-    df = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS is infinite
-    for df <= 1/2.
+    The CRPS has a closed form (Jordan, Krueger and Lerch 2019, appendix A,
+    https://doi.org/10.18637/jss.v090.i12). By analytic continuation, the closed form is also valid for 1/2 <
+    df < 1. Near df = 1, the closed form is 0 times infinity, so the CRPS is integrated numerically. The CRPS
+    is infinite for df <= 1/2.
 
     Examples
     --------

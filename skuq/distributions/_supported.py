@@ -1,4 +1,4 @@
-"""Distributions on a known support, which is an interval or the integers of an interval."""
+"""Distributions on a known support: an interval, or the integers of an interval."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ RegionScore: TypeAlias = Callable[[Any, FloatArray], FloatArray]
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""If the base has a density, at most this number of integers of a row is summed."""
+"""Largest number of integers per row in a sum, if the base has a density."""
 
 MOST_STEPS = 1 << 14
-"""If the cdf of the base has steps, at most this number of integers of a row is summed."""
+"""Largest number of integers per row in a sum, if the cdf of the base has steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,10 +45,10 @@ class Supported(Distribution):
     r"""Distributions of ``clip(Y, lower, upper)``, optionally rounded to integers.
 
     The probability of Y below ``lower`` becomes an atom at ``lower``, and the probability above ``upper``
-    becomes an atom at ``upper``. Use it for targets with known limits, such as rainfall or a share, and for
-    measurements that saturate. With ``integer=True``, Y is rounded to the nearest integer first, which gives
-    the predictive distribution of a count. `Distribution.clip` returns this class. `Truncated` is the
-    conditional distribution of Y inside the bounds, without the atoms.
+    becomes an atom at ``upper``. Use this class for targets with known limits, such as rainfall or a share,
+    and for measurements that saturate. With ``integer=True``, Y is first rounded to the nearest integer. The
+    result is the predictive distribution of a count. `Distribution.clip` returns this class. `Truncated` is
+    the conditional distribution of Y inside the bounds, without the atoms.
 
     Parameters
     ----------
@@ -57,21 +57,21 @@ class Supported(Distribution):
     lower, upper : float or array-like of shape (n,), default=-inf, inf
         Ends of the support, in the units of y. Infinite values mean that there is no bound.
     integer : bool, default=False
-        Whether Y is rounded to the nearest integer, and to the lower one of two equally near integers. The
-        bounds must then be integers or infinite.
+        Whether Y is rounded to the nearest integer. If two integers are equally near, Y is rounded down. With
+        True, the bounds must be integers or infinite.
 
     Raises
     ------
     ValueError
-        If `lower` is not less than `upper`, a bound is NaN, or a bound is not an integer although
-        `integer` is True.
+        If `lower` is not less than `upper`, or if a bound is NaN. If `integer` is True, also if a bound is
+        neither an integer nor infinite.
 
     See Also
     --------
-    Truncated : The conditional distribution inside the bounds.
-    skuq.recalibration.SupportMap : The same map as the last step of a Pipeline.
+    Truncated : Conditional distributions inside the bounds.
+    skuq.recalibration.SupportMap : Clip all forecasts in the last step of a Pipeline.
     skuq.metrics.threshold_weighted_crps_loss : The CRPS of clipped forecasts and targets.
-    Transformed : Strictly monotone transformations, without atoms.
+    Transformed : Distributions of strictly monotone functions of a variable. They add no atoms.
 
     Notes
     -----
@@ -90,11 +90,12 @@ class Supported(Distribution):
     `Transformed` describes.
 
     With ``integer=True``, the cdf at an integer k inside the bounds is :math:`F(k + 1/2)`. The integrals
-    become sums over the integers, with one evaluation of the cdf per integer. If a row has
-    more than 128 integers between its quantiles at 1e-15 and 1 - 1e-15, the sum covers the 128 integers
-    around its median. Integrals replace the sum beyond them, with a relative error of about 1e-6. If the cdf
-    of the base has steps, the sum covers up to 16384 integers. Rounding may increase the CRPS of a row.
-    Mixtures and recalibrations of rows with more than 300 integers integrate the cdf as if it was smooth.
+    become sums over the integers, with one evaluation of the cdf per integer. If a row has more than 128
+    integers between its quantiles at 1e-15 and 1 - 1e-15, the sum contains only the 128 integers around its
+    median. Integrals replace the sum over all other integers, with a relative error of about 1e-6. If the cdf
+    of the base has steps, the sum contains up to 16384 integers. Rounding may increase the CRPS of a row. If
+    a row has more than 300 integers, mixtures and recalibrations of this row integrate the cdf as if it were
+    smooth.
 
     A row has a density only if it has no mass at its bounds and is not rounded. `logpmf` returns the masses
     of the atoms.
@@ -257,7 +258,7 @@ class Supported(Distribution):
             mixture = Mixture([leaf for _, leaf in leaves], np.column_stack([w for w, _ in leaves]))
             return mixture.mean(), mixture.std()
         part = self._integrable
-        # Rows with heavy tails may overflow here; they are computed below.
+        # Rows with heavy tails may overflow here. They are computed below.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, std = value_moments(part)
         rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
@@ -285,7 +286,7 @@ class Supported(Distribution):
 
     @cached_property
     def _window(self) -> tuple[FloatArray, FloatArray]:
-        """Return the first and the last integer of the sums. Beyond them, integrals replace the sums."""
+        """Return the first and the last integer of the sums. Integrals replace the sums beyond them."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         size = self._most_summed
         around = np.clip(self._ppf(np.asarray(0.5)) - size // 2, low, high - size)

@@ -1,4 +1,4 @@
-"""Distributions of monotone transformations of a variable."""
+"""Distributions of monotone functions of a variable."""
 
 from __future__ import annotations
 
@@ -70,18 +70,19 @@ class Transformed(Distribution):
     Returns
     -------
     dist : Transformed or Empirical
-        An `Empirical` of the mapped members if ``base`` is `Empirical`.
+        If ``base`` is an `Empirical`, the result is an `Empirical` of the transformed members. Otherwise, it
+        is a `Transformed`.
 
     Notes
     -----
     The cdf, the quantiles and the density are exact. Mean, standard deviation and CRPS are integrals of the
-    quantile function, with about 250 evaluations of ``func`` per row. If the base is a mixture, they are
-    integrals of the cdf.
+    quantile function, with about 250 evaluations of ``func`` per row. If the base is a mixture, these values
+    are integrals of the cdf instead.
 
     Some transformed distributions have an infinite mean and CRPS, for example the exponential of a Student t
-    variable. The reason is their tail at levels such as 1e-30, which cannot be estimated from data. For such
-    rows, mean, standard deviation and CRPS are computed from the winsorized distribution, whose values are
-    limited to the quantiles at the levels 1e-6 and 1 - 1e-6.
+    variable. The reason is the tail at levels such as 1e-30, which cannot be estimated from data. For such
+    rows, mean, standard deviation and CRPS are computed from the winsorized distribution: values are limited
+    to the range between the quantiles at the levels 1e-6 and 1 - 1e-6.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class Transformed(Distribution):
             row = int(np.argmax(low > high))
             raise ValueError(
                 "`func` must be increasing in all rows or decreasing in all rows, but it decreases in row "
-                f"{row} and increases in others."
+                f"{row} and increases in other rows."
             )
         self._set(
             base=base,
@@ -300,8 +301,8 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
         row = int(np.argmax(bad))
         raise ValueError(
             f"`{name}` must be defined at all values of the base distribution, got NaN at "
-            f"{values[row]:g} (row {row}). Clip its argument to its domain, or choose a transformation that "
-            "is defined on all reals."
+            f"{values[row]:g} (row {row}). Clip its argument to its domain, or choose a function that is "
+            f"defined for all real numbers."
         )
     return mapped
 

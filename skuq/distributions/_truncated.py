@@ -16,7 +16,7 @@ from skuq.distributions._discrete.atoms import log_difference
 from skuq.distributions._numerics.level_quadrature import level_moments
 
 _LEAST_LEVEL = 1e-13
-"""Least level of a base with atoms. It is larger than the rounding error of a level."""
+"""Smallest level that is used for a base with atoms. It is larger than the rounding error of a level."""
 
 _FEW_MASS = 1e-3
 """If the probability inside the bounds is at least this value, the landmarks of the base are enough."""
@@ -26,8 +26,9 @@ _FEW_MASS = 1e-3
 class Truncated(Distribution):
     r"""Conditional distributions of Y given ``lower < Y <= upper``.
 
-    `Hurdle` uses this class for targets on one side of an atom: the amount of rain on a rainy day is
-    positive. `Supported` is the distribution of a clipped variable, with atoms at the bounds.
+    Use this class in a `Hurdle` if all other values lie on one side of the atom. For example, the amount of
+    rain on a rainy day is positive. `Supported` is the distribution of a clipped variable, with atoms at the
+    bounds.
 
     Parameters
     ----------
@@ -39,12 +40,12 @@ class Truncated(Distribution):
     Raises
     ------
     ValueError
-        If `lower` is not less than `upper`, or a bound is NaN.
+        If `lower` is not less than `upper`, or if a bound is NaN.
 
     See Also
     --------
     Supported : Clipped distributions, with atoms at the bounds.
-    Hurdle : An atom and a distribution of all other values.
+    Hurdle : Mixtures of an atom and a distribution of all other values.
 
     Notes
     -----
@@ -52,12 +53,13 @@ class Truncated(Distribution):
 
     .. math:: \frac{F(y) - F(a)}{F(b) - F(a)}.
 
-    Differences are taken in the tail where they have full relative precision. A row without mass inside the
-    bounds is a point mass at the bound that is nearer to the median of the base. The CRPS and the moments
-    integrate the cdf, with about 100 evaluations per row and a relative error of about 1e-8.
+    Differences of cdf values are computed in the tail in which they have full relative precision. A row
+    without probability inside the bounds is a point mass at the bound that is nearer to the median of the
+    base. The CRPS and the moments integrate the cdf, with about 100 evaluations per row and a relative error
+    of about 1e-8.
 
-    Truncation moves mass from outside to inside the bounds, so the CRPS of a row may increase. `Supported`
-    never increases the CRPS of a row.
+    Truncation moves probability from outside to inside the bounds. Therefore, the CRPS of a row may increase.
+    In contrast, `Supported` never increases the CRPS of a row unless Y is rounded.
 
     Examples
     --------

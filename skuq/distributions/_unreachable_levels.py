@@ -14,14 +14,15 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 LevelKind = Literal["level", "row", "coverage", "set"]
-"""Kind of a level: one level for all rows, one level per row, or the coverage of intervals or of sets."""
+"""Kind of a level: one level for all rows, one level per row, the coverage of intervals, or the coverage of
+sets."""
 
 
 @dataclass(frozen=True)
 class UnreachableLevel:
     """Level whose quantile is infinite.
 
-    A finite quantile needs calibration rows with the weight that is stored here.
+    The attributes also contain the total weight of calibration rows that a finite quantile needs.
     """
 
     needed: float

@@ -20,6 +20,7 @@ from skuq.evaluation._significance import (
     bootstrap_interval,
     paired_permutation_test,
 )
+from skuq.evaluation._survival_report import SurvivalReport, survival_report
 
 __all__ = [
     "BootstrapInterval",
@@ -28,6 +29,7 @@ __all__ = [
     "MetricAgreement",
     "PermutationTest",
     "ScoreDecomposition",
+    "SurvivalReport",
     "Tilt",
     "UncertaintyReport",
     "bootstrap_interval",
@@ -43,5 +45,6 @@ __all__ = [
     "relative_economic_value",
     "score_decomposition",
     "shift_curve",
+    "survival_report",
     "uncertainty_report",
 ]

@@ -21,16 +21,16 @@ class ConditionalCoverageEstimate:
     Parameters
     ----------
     error : float
-        Conditional coverage error, the sum of the two parts.
+        Conditional coverage error. It is the sum of the two parts.
     standard_error : float
-        Standard error of ``error`` for the given classifiers.
+        Standard error of ``error``. It does not include the variation between random choices of the folds.
     over_coverage : float
         Part of the error from rows with an estimated coverage above nominal.
     under_coverage : float
         Part of the error from rows with an estimated coverage below nominal.
     conditional_coverage : ndarray of shape (n,)
-        Out-of-fold estimate of the probability that the interval of each row contains its target. NaN for
-        rows of weight zero.
+        Out-of-fold estimate of the probability that the interval of a row contains its target. NaN for rows
+        of weight zero.
 
     Examples
     --------
@@ -78,8 +78,8 @@ def conditional_coverage_estimate(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features on which the coverage may depend. They may differ from the features of the model. NaN
-        is allowed if the classifier allows it.
+        Numeric features on which the coverage may depend. These features may differ from the features of the
+        model. NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
         in the same fold.
@@ -90,7 +90,7 @@ def conditional_coverage_estimate(
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the rows with positive weight. Each row must be in one test fold. An int k is
+        Folds of the rows with positive weight. Each row must be in one test fold. An int k means
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
         Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
@@ -107,14 +107,14 @@ def conditional_coverage_estimate(
     Raises
     ------
     TypeError
-        If X is not numeric, or the classifier has no ``predict_proba``.
+        If X is not numeric, or if the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, the sum of the weights is below the number of rows, or the
-        classifier does not allow a NaN in X.
+        If there are fewer rows than folds, if the sum of the weights is below the number of rows, or if X
+        contains a NaN that the classifier does not allow.
 
     See Also
     --------
-    skuq.metrics.conditional_coverage_error : The error alone.
+    skuq.metrics.conditional_coverage_error : The same error as a metric.
     skuq.metrics.conditional_coverage : Coverage in given groups or bins.
     skuq.metrics.worst_slab_coverage : Coverage in the worst part of the rows along one direction.
 
@@ -128,13 +128,14 @@ def conditional_coverage_estimate(
         L_2 &= \frac1n \sum_i (c - Z_i)^2 - (h_i - Z_i)^2 \\
         L_1 &= \frac1n \sum_i \operatorname{sign}(h_i - c) (Z_i - c)
 
-    If h is the true conditional coverage p, the two errors estimate the means of :math:`(p - c)^2` and
-    :math:`|p - c|`. For any other h, the errors are smaller in expectation. ``over_coverage`` is the error
-    with :math:`\max(h, c)` instead of h, and ``under_coverage`` is the error with :math:`\min(h, c)`. The
-    standard error is computed from the n terms of the sum. It does not include the variation between random
-    choices of the folds. If the intervals contain all training targets of a fold, h is 1. If they contain no
-    training target, h is 0. The cost is one fit of the classifier per fold, about 0.3 s for all folds with
-    2000 rows and one feature.
+    If h is the true coverage p at each row, :math:`L_2` estimates the mean of :math:`(p - c)^2`, and
+    :math:`L_1` estimates the mean of :math:`|p - c|`. For any other h, both errors are smaller in
+    expectation. ``over_coverage`` is the error with :math:`\max(h, c)` instead of h, and ``under_coverage``
+    is the error with :math:`\min(h, c)`. The standard error is computed from the n terms of the sum. It does
+    not include the variation between random choices of the folds. If the intervals contain all training
+    targets of a fold, h is 1 in this fold. If the intervals contain no training target of a fold, h is 0. The
+    cost is one fit of the classifier per fold. For 2000 rows and one feature, all folds together take about
+    0.3 s.
 
     References
     ----------
@@ -148,12 +149,12 @@ def conditional_coverage_estimate(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=(2000, 1))
     >>> y = (0.5 + x[:, 0]) * rng.normal(size=2000)
-    >>> one_width = (np.zeros(2000), np.full(2000, np.std(y)))  # misses that the noise grows with x
+    >>> one_width = (np.zeros(2000), np.full(2000, np.std(y)))  # ignores that the noise grows with x
     >>> estimate = conditional_coverage_estimate(y, one_width, x, random_state=0)
     >>> round(estimate.error, 3), round(estimate.standard_error, 3)
     (0.004, 0.001)
 
-    Most rows with an underestimated coverage have a large x:
+    Most rows with a low estimated coverage have a large x:
 
     >>> round(float(np.median(x[estimate.conditional_coverage < 0.85])), 2)
     0.87

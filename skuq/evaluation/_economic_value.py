@@ -29,8 +29,8 @@ def relative_economic_value(
 ) -> pd.DataFrame:
     r"""Return the relative economic value of a forecast for decisions about protection against an event.
 
-    The larger the better, maximum is one. Before the outcome is known, a user decides whether to act, which
-    has a cost. If the user does not act and the event happens, there is a loss. The user acts if the
+    The larger the better, maximum is one. Before the outcome is known, a user decides whether to act. Acting
+    has a cost. If the user does not act and the event happens, the user has a loss. The user acts if the
     predicted probability of the event is at least the ratio of cost to loss. The value is 0 for decisions
     based only on the frequency of the event, and 1 for decisions based on the outcomes.
 
@@ -56,7 +56,7 @@ def relative_economic_value(
     table : DataFrame of k rows
         Indexed by the ratio of cost to loss. Expenses are means per row, in units of the loss.
 
-        - `value`: relative economic value, at most 1. If the value is negative, decisions based on the
+        - `value`: relative economic value. It is at most 1. If the value is negative, decisions based on the
           forecast are more expensive than decisions based on the frequency of the event.
         - `expense`: observed expense of decisions based on the forecast.
         - `frequency_expense`: smaller expense of two strategies: to act in all rows, or to act in no row.
@@ -66,7 +66,7 @@ def relative_economic_value(
     Raises
     ------
     ValueError
-        If all targets or no targets are events, or if an argument is not valid.
+        If the event occurs in all rows or in no row, or if an argument is not valid.
 
     See Also
     --------
@@ -75,7 +75,7 @@ def relative_economic_value(
 
     Notes
     -----
-    With the ratio a, the frequency c of the event and the mean expense E,
+    Let a be the ratio, c the frequency of the event and E the mean expense. Then
 
     .. math:: V(a) = \frac{\min(a, c) - E(a)}{\min(a, c) - a c}
 

@@ -1,7 +1,16 @@
-"""Internal interface of the evaluation: the parts of a report that the accumulator uses."""
+"""Internal interface of the evaluation: the parts of a report that the accumulator and the HTML page use."""
 
 from skuq.evaluation._report.records import assemble, record
-from skuq.evaluation._report.wording import headline_words
+from skuq.evaluation._report.table import won_by
+from skuq.evaluation._report.wording import Headline, RowFormat, headline_words
 from skuq.evaluation._significance import interval_of_draws
 
-__all__ = ["assemble", "headline_words", "interval_of_draws", "record"]
+__all__ = [
+    "Headline",
+    "RowFormat",
+    "assemble",
+    "headline_words",
+    "interval_of_draws",
+    "record",
+    "won_by",
+]

@@ -28,24 +28,27 @@ _LARGEST_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointReport:
-    """Scores and calibration of joint distributions, with independent targets for comparison.
+    """Scores and calibration of joint distributions; returned by `joint_report`.
+
+    The joint distributions are compared with independent targets.
 
     Parameters
     ----------
     targets : DataFrame
-        One row per target, with the CRPS, the miscalibration area, and the coverage and the mean width of the
-        central interval.
+        One row per target. The columns are the CRPS, the miscalibration area, and the coverage and mean width
+        of the central interval.
     joint : DataFrame
-        One row per property of the joint distribution, with its value and the value for independent targets
-        with the same marginals. The scores are computed for targets divided by their standard deviations.
+        One row per score or property of the joint distribution. "value" is the value of the forecast.
+        "independent" is the value of a forecast with the same marginals and independent targets. The scores
+        are computed for targets that are divided by their standard deviations.
     coverage : float
-        Nominal coverage of the intervals and of the box of simultaneous intervals.
+        Nominal coverage of the intervals, and of the box that the simultaneous intervals of all targets form.
     n_rows : int
         Number of rows.
 
     See Also
     --------
-    joint_report : Function that makes the report.
+    joint_report : Make the report.
 
     Examples
     --------
@@ -97,13 +100,13 @@ def joint_report(
     Returns
     -------
     report : JointReport
-        The tables ``targets`` and ``joint``. In ``joint``, smaller scores and smaller reliability indices are
-        better, and "box_coverage" should be the nominal coverage.
+        Report with the tables ``targets`` and ``joint``. In ``joint``, smaller scores and smaller reliability
+        indices are better. "box_coverage" should be close to the nominal coverage.
 
     See Also
     --------
     skuq.metrics.energy_score_loss : Score of the joint distribution.
-    skuq.metrics.joint_rank_histogram : Histogram of a reliability index.
+    skuq.metrics.joint_rank_histogram : Rank histogram, from which the reliability indices are computed.
 
     Examples
     --------

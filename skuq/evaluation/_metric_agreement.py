@@ -83,18 +83,18 @@ def metric_agreement(
     Parameters
     ----------
     reports : DataFrame of shape (n_reports, n_metrics), or results of `uncertainty_report`
-        Values of the metrics, with one row per model or data set and one column per metric. Or one report of
-        several models, or a mapping from names to reports of one model each. At least 3 rows and 2 metrics
-        are required. Values may be infinite, but not NaN. Each metric must have at least two different
-        values.
+        Values of the metrics, with one row per model or data set and one column per metric. Alternatively,
+        one report of several models, or a mapping from the name of each model to its report. At least 3 rows
+        and 2 metrics are required. Values may be infinite, but not NaN. Each metric must have at least two
+        different values.
     directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
-        Better direction of the metrics. A string applies to all metrics. A mapping has a direction or a
+        Better direction of the metrics. A string applies to all metrics. A mapping contains a direction or a
         number for each metric. A number is the best value of the metric, such as the nominal coverage for
-        PICP. A mapping may omit metrics whose direction is known, either from a report or because the column
-        name is an abbreviation of a metric of skuq, such as "crps".
+        PICP. A mapping may omit metrics whose direction is known. The direction is known if it is in a
+        report, or if the column name is the abbreviation of a metric of skuq, such as "crps".
     n_permutations : int, default=1000
-        Number of random permutations. If there are at most this many possible permutations, all of them are
-        evaluated.
+        Number of random permutations. If there are at most `n_permutations` possible permutations, all
+        possible permutations are evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 
@@ -109,32 +109,32 @@ def metric_agreement(
         If there are too few reports or metrics, if a metric is constant or has NaN, if a metric has different
         optima in several reports, or if the direction of a metric is unknown.
     TypeError
-        If `reports` is neither a DataFrame nor reports, or has values that are not numbers.
+        If `reports` is neither a DataFrame nor a collection of reports, or if a value is not a number.
 
     See Also
     --------
     skuq.displays.MetricAgreementDisplay : Heat map of the correlations.
-    paired_permutation_test : Test of the difference of two models in one metric.
+    paired_permutation_test : Test of the difference between two models in one metric.
 
     Notes
     -----
-    For ranks :math:`r_i` and :math:`s_i` of two metrics, tau-b [1]_ is
+    Let :math:`r_i` and :math:`s_i` be the ranks of two metrics. Then tau-b [1]_ is
 
     .. math:: \tau = \frac{\sum_{i<j} \operatorname{sign}(r_i - r_j) \operatorname{sign}(s_i - s_j)}
         {\sqrt{\#\{i<j: r_i \ne r_j\} \, \#\{i<j: s_i \ne s_j\}}}
 
     Values that differ only by rounding are ties.
 
-    The test permutes the rows of one metric. The p-value is the share of permutations with an absolute tau of
-    at least the observed absolute tau. The observed order counts as one of the random permutations, so the
-    p-value is at least ``1 / (n_permutations + 1)``. A small p-value means that the two orders are related,
-    in the same or in the opposite direction. A large p-value does not mean that the metrics disagree: with 10
-    reports, only an absolute tau of about 0.5 has a p-value below 0.05. The p-values are not corrected for
-    the number of pairs.
+    The test permutes the rows of one metric. The p-value is the share of permutations whose absolute tau is
+    at least as large as the observed absolute tau. The observed order counts as one of the random
+    permutations, so the p-value is at least ``1 / (n_permutations + 1)``. A small p-value means that the two
+    orders are related, in the same or in the opposite direction. A large p-value does not mean that the
+    metrics disagree: with 10 reports, only an absolute tau of about 0.5 has a p-value below 0.05. The
+    p-values are not corrected for the number of pairs.
 
     The test assumes independent rows. Several parameter settings of one model are not independent. If the
-    rows are data sets, metrics in the units of y agree, because all of them are larger for data sets with
-    more noise.
+    rows are data sets, all metrics in the units of y agree, because each of these metrics is larger for data
+    sets with more noise.
 
     The cost is O(n_reports² n_metrics) time for each permutation.
 
@@ -177,8 +177,8 @@ def metric_agreement(
     constant = [repr(name) for name, rank in zip(table.columns, ranks, strict=True) if not rank.any()]
     if constant:
         raise ValueError(
-            f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. Its tau "
-            "is undefined. Leave the metric out."
+            f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. The "
+            "tau of a constant metric is undefined. Leave the metric out."
         )
     # 20! is larger than any number of permutations that can be evaluated.
     exact = math.factorial(min(len(table), 20)) <= n_permutations
@@ -327,6 +327,6 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
     # The p-value of a pair depends slightly on which metric is permuted. Both halves of the matrix get the
     # values of the upper half.
     upper = np.triu(p_value)
-    # One root of the product, instead of a product of roots, makes the tau of equal orders exactly 1.
+    # The root of the product is exact if both orders are equal. A product of roots would not be exact.
     tau = concordance / np.sqrt(np.outer(untied, untied))
     return tau, upper + np.triu(p_value, 1).T, n_orders

@@ -54,8 +54,8 @@ comparison, 1000 resamples cause a relative error of 4 %.
 """
 
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
-"""To estimate an acceleration, each of this number of blocks of rows is left out once. The second number is
-used for more than `MOST_UNITS` rows."""
+"""Numbers of blocks of rows for the acceleration. Each block is left out once. The second number is used for
+more than `MOST_UNITS` rows."""
 
 MOST_SIMULATED = 1e8
 """A simulation has at most this number of targets, because it needs several arrays of this length."""
@@ -137,7 +137,7 @@ class Evaluation:
     def columns(self) -> Any:
         """Return the values per row, shape (n, c).
 
-        The metric is a function of their means, or the result is None.
+        Return None if the metric is not a function of the means of such values.
         """
         if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
             return None
@@ -194,7 +194,7 @@ class Evaluation:
     def acceleration(self, rng: np.random.RandomState) -> float:
         """Return the acceleration constant of the BCa interval.
 
-        Each value in its formula leaves out one row or one block.
+        Its formula uses values of the metric without one row or one block.
         """
         weight, n = self.rows.repetitions, len(self.rows)
         if isinstance(self.metric, MetricSpec) and self.metric.random:
@@ -246,9 +246,9 @@ def evaluations(
             )
         if definition.of_targets:
             raise ValueError(
-                f"`metric` must be a metric of one target, got {definition.abbreviation!r}, a score of joint "
-                "distributions. Compute it for each fold, or resample a metric of `y_pred.linear(w)` or of "
-                "`y_pred.marginal(...)`."
+                f"`metric` must be a metric of one target, got {definition.abbreviation!r}. This metric is "
+                "a score of joint distributions. Compute it for each fold, or resample a metric of "
+                "`y_pred.linear(w)` or of `y_pred.marginal(...)`."
             )
         if definition.random:  # The value, all resamples and all models use the same seed.
             settings["random_state"] = seed_of(settings, rng)
@@ -390,7 +390,7 @@ def values_of_weights(
 class RowWeights:
     """Conversion of weights of groups to weights of rows.
 
-    The array ``index`` has the group of each row, or is None.
+    The array ``index`` contains the group of each row. It is None if weights belong to rows.
     """
 
     def __init__(self, index: IntArray | None) -> None:

@@ -46,8 +46,8 @@ class Tilt:
 
     Row i has the weight ``exp(severity * z_i)``, where z is a column or a weighted sum of columns. The
     weights simulate a distribution in which rows with large z are more frequent. The distribution of the
-    targets given the features does not change. The weight of a row is proportional to the ratio of its
-    densities after and before the shift.
+    targets given the features does not change. The weight of a row is proportional to the density of its
+    features after the shift, divided by the density before the shift.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class Tilt:
 
     See Also
     --------
-    shift_curve : Scores of a model on rows with these weights.
-    skuq.regressors.ConformalRegressor : Intervals that correct a known shift by ``density_ratio``.
+    shift_curve : Scores of a model under these weights.
+    skuq.regressors.ConformalRegressor : Intervals that are corrected for a known shift by ``density_ratio``.
 
     References
     ----------
@@ -85,12 +85,12 @@ class Tilt:
         X : array-like, DataFrame or sparse matrix of shape (n, n_features)
             Features.
         severity : float
-            Strength of the shift, finite. 0 means no shift.
+            Strength of the shift. Must be finite. 0 means no shift.
 
         Returns
         -------
         weight : ndarray of shape (n,)
-            Non-negative, with sum n.
+            Non-negative weights. The sum of the weights is n.
         """
         table = X if hasattr(X, "shape") else np.asarray(X)
         if len(table.shape) != 2:
@@ -139,35 +139,36 @@ def shift_curve(
 ) -> dict[str, FloatArray]:
     """Score a model on test rows with shifts of increasing severity.
 
-    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether their
-    size increases. The function is similar to `sklearn.model_selection.validation_curve`, with the severity
-    of the shift instead of a parameter. It supports regressors and classifiers, and all scorers.
+    The curve shows whether intervals or prediction sets keep their coverage under a shift, and whether the
+    intervals or sets become larger. The function is similar to `sklearn.model_selection.validation_curve`,
+    but it varies the severity of the shift instead of a parameter. It supports regressors and classifiers,
+    and all scorers.
 
     Parameters
     ----------
     estimator : estimator
-        Model to score, cloned and fitted once per fold on unshifted rows. A ``FrozenEstimator`` is not
-        fitted.
+        Model to score. It is cloned and fitted once per fold, to rows without a shift. A ``FrozenEstimator``
+        is not fitted.
     X : array-like, DataFrame or sparse matrix of shape (n, n_features)
         Features.
     y : array-like of shape (n,)
         Targets.
     shift : callable or Tilt
-        Function ``shift(X, severity, random_state) -> X`` that changes the test rows but not their targets,
-        such as added noise, a rotation or a lost sensor. The function receives a copy of X. It receives the
-        same integer ``random_state`` at all severities of a fold. A `Tilt` does not change the rows, but its
-        weights are passed to the scorers as ``sample_weight``.
+        Function ``shift(X, severity, random_state) -> X`` that changes the test rows but not their targets.
+        For example, it may add noise, rotate an image or remove a sensor. The function receives a copy of X.
+        It receives the same integer ``random_state`` at all severities of a fold. A `Tilt` does not change
+        the rows, but its weights are passed to the scorers as ``sample_weight``.
     severities : array-like of shape (n_severities,)
         Strengths of the shift.
     scoring : str, callable, list, tuple or dict
         Name of a scorer of skuq or scikit-learn, a scorer ``scorer(estimator, X, y)``, a list of names, or a
         dictionary of names to scorers.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Cross-validation. None means 5 folds. An int k means k shuffled folds with a fixed seed, stratified by
-        class for classifiers.
+        Cross-validation. None means 5 folds. An int k means k shuffled folds with a fixed seed. For
+        classifiers, the folds are stratified by class.
     params : dict, default=None
         Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds, like X.
-        With metadata routing, the parameters are routed to the splitter and to ``fit`` as requested.
+        If metadata routing is enabled, the parameters are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits or scores one fold. The results do not depend on
         ``n_jobs``.
@@ -177,9 +178,9 @@ def shift_curve(
     Returns
     -------
     scores : dict of str to ndarray of shape (n_severities, n_folds)
-        Scores by name of the scorer. A `Tilt` adds "effective_rows", the effective number of weighted rows
-        ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with fewer than about 50 effective rows are too
-        imprecise to use.
+        Scores of the model. The keys are the names of the scorers. A `Tilt` adds "effective_rows": the
+        effective number of weighted rows, ``sum(weight) ** 2 / sum(weight ** 2)``. Scores with fewer than
+        about 50 effective rows are too imprecise to use.
 
     Raises
     ------
@@ -195,10 +196,11 @@ def shift_curve(
 
     Notes
     -----
-    The cost is one fit per fold, and one prediction per fold and severity for all scorers of one kind.
+    The cost is one fit per fold, and one prediction per fold and severity. All scorers of one kind share this
+    prediction.
 
-    To evaluate a fitted model on other rows, pass ``FrozenEstimator(model)`` with ``cv=[(rows, rows)]``. With
-    metadata routing, scorers must request ``sample_weight`` for a `Tilt`.
+    To evaluate a fitted model on other rows, pass ``FrozenEstimator(model)`` with ``cv=[(rows, rows)]``. If
+    metadata routing is enabled, scorers must request ``sample_weight`` for a `Tilt`.
 
     References
     ----------
@@ -215,7 +217,7 @@ def shift_curve(
     >>> scores = shift_curve(
     ...     BayesianRidge(), X, y, shift=Tilt(2), severities=[0, 0.5, 1], scoring=["picp", "r2"]
     ... )
-    >>> scores["picp"].mean(axis=1).round(2)  # rows of larger and larger body mass index
+    >>> scores["picp"].mean(axis=1).round(2)  # the mean body mass index increases
     array([0.89, 0.88, 0.88])
     >>> scores["effective_rows"].mean(axis=1).round()
     array([88., 66., 30.])

@@ -35,11 +35,12 @@ class BootstrapInterval:
     low, high : float
         Bounds of the interval.
     value : float
-        Metric of all rows.
+        Value of the metric for all rows.
     standard_error : float
-        Standard deviation of the metric over the resamples.
+        Standard error of the metric: its standard deviation over the resamples.
     confidence : float
-        Nominal probability that the interval contains the value of the metric for unlimited data.
+        Nominal probability that the interval contains the true value, i.e. the value of the metric for
+        unlimited data.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class BootstrapInterval:
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """Test of the difference of two models; returned by `paired_permutation_test`.
+    """Test of the difference between two models; returned by `paired_permutation_test`.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class PermutationTest:
     >>> from skuq.evaluation import paired_permutation_test
     >>> y, first, second = [0.0, 0.1, -0.2], ([0.0] * 3, [1.0] * 3), ([1.0] * 3, [1.0] * 3)
     >>> test = paired_permutation_test(y, first, second, "crps")
-    >>> test.p_value, test.n_permutations, test.exact  # first better in all rows: 2 of 8 swaps are as extreme
+    >>> test.p_value, test.n_permutations, test.exact  # 2 of 8 swaps are as extreme as the data
     (0.25, 8, True)
     """
 
@@ -104,8 +105,8 @@ def bootstrap_interval(
 ) -> BootstrapInterval:
     r"""Return a bootstrap interval of any metric of one model.
 
-    The function computes the metric for rows that are drawn with replacement. The rows must be independent:
-    for time series, the interval is too narrow. The interval describes the variation from the choice of test
+    The function computes the metric for rows that are drawn with replacement. The rows must be independent.
+    For time series, the interval is too narrow. The interval describes the variation from the choice of test
     rows for a given model. It does not include the variation from the training of the model.
 
     Parameters
@@ -122,7 +123,7 @@ def bootstrap_interval(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. A resample draws as many rows as the sum of the weights.
     confidence : float, default=0.95
-        Nominal probability of the interval.
+        Nominal coverage of the interval.
     n_resamples : int, default=1000
         Number of resamples.
     method : {"bca", "percentile", "basic"}, default="bca"
@@ -138,7 +139,7 @@ def bootstrap_interval(
 
     See Also
     --------
-    paired_permutation_test : A test of the difference of two models.
+    paired_permutation_test : Test of the difference between two models.
 
     Notes
     -----
@@ -146,27 +147,28 @@ def bootstrap_interval(
 
     .. math:: \Phi\Bigl(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Bigr)
 
-    where :math:`z_0` is computed from the share of resamples below the value. The acceleration a is computed
-    from values of the metric without some of the rows. If the metric is a function of means over rows, these
-    are the values without each single row. For metrics of the calibration curve and for all other metrics,
-    these are the values without each of at most 200 random blocks of rows. For metrics that draw random
-    numbers, the acceleration is 0.
+    where :math:`z_0` is computed from the share of resamples below the value. To compute the acceleration a,
+    the metric is evaluated without some of the rows. If the metric is a function of means over rows, one row
+    is left out at a time. For all other metrics, including the metrics of the calibration curve, one of at
+    most 200 random blocks of rows is left out at a time. For metrics that draw random numbers, the
+    acceleration is 0.
 
     Resamples contain repeated rows, which increase calibration errors. "bca" corrects this bias, but
     "percentile" and "basic" do not. If nearly all resamples lie on one side of the value, no bootstrap
-    interval is valid. An example is the calibration error of a calibrated forecast. The function then limits
-    :math:`z_0` to 1, and it extends the interval so that it contains the value. Compare such a value with the
-    value of a calibrated forecast, which `uncertainty_report` returns.
+    interval is valid. An example is the calibration error of a calibrated forecast. In this case, the
+    function limits :math:`z_0` to 1 and extends the interval to contain the value. Compare such a value with
+    the value of a calibrated forecast, which `uncertainty_report` returns.
 
-    For more than 50 000 rows without weights, the function draws 25 000 to 50 000 random groups of rows of
-    about equal size. Because of the groups, the standard error changes by less than 1 %. For comparison, the
-    standard error from 1000 resamples has a relative uncertainty of 2 %. For metrics of the calibration curve
-    and forecasts with a density, the function draws the multinomial counts of targets between the levels.
+    If there are more than 50 000 rows and no weights, the function divides the rows into 25 000 to 50 000
+    random groups of about equal size, and resamples the groups. This changes the standard error by less than
+    1 %. For comparison, 1000 resamples determine the standard error with an uncertainty of 2 %. For metrics
+    of the calibration curve and forecasts with a density, the function does not resample rows. Instead, it
+    draws the numbers of PIT values between adjacent levels from a multinomial distribution.
 
-    A metric that is a function of means per row needs one pass over the rows. Each resample then needs one
-    product with the weights of rows or groups. With multinomial counts, each resample needs one draw. Other
-    metrics need one evaluation per resample. The memory is O(n). For forecasts with atoms, the calibration
-    curve at k levels needs up to O(n k) memory.
+    If the metric is a function of means over rows, it needs one pass over the rows, and each resample needs
+    one product with the weights of the rows or groups. In the multinomial case, each resample needs one draw.
+    Any other metric is evaluated once per resample. The memory is O(n). For forecasts with atoms, the
+    calibration curve at k levels needs up to O(n k) memory.
 
     References
     ----------
@@ -241,9 +243,9 @@ def paired_permutation_test(
     r"""Test the difference between two models in any metric by paired permutations.
 
     If the models are equally good, the two forecasts of a row are exchangeable. The test swaps the two
-    forecasts of each row with probability 1/2. It compares the observed difference in the metric with the
-    differences after such swaps. The rows must be independent. The test compares two fitted models, not the
-    procedures by which they were fitted.
+    forecasts of each row with probability 1/2. Then it compares the observed difference in the metric with
+    the differences after these swaps. The rows must be independent. The test compares two fitted models, not
+    the procedures by which they were fitted.
 
     Parameters
     ----------
@@ -263,28 +265,29 @@ def paired_permutation_test(
         ("greater").
     n_permutations : int, default=1000
         Number of random permutations. Each permutation swaps the forecasts in some of the rows. If there are
-        at most this many possible permutations, all of them are evaluated.
+        at most `n_permutations` possible permutations, all possible permutations are evaluated.
     random_state : int, RandomState or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 
     Returns
     -------
     test : PermutationTest
-        Difference and p-value. The p-value is at least ``1 / (n_permutations + 1)``, unless all possible
-        permutations are evaluated.
+        Difference and p-value. If not all possible permutations are evaluated, the p-value is at least
+        ``1 / (n_permutations + 1)``.
 
     See Also
     --------
-    bootstrap_interval : An interval for the metric of one model.
+    bootstrap_interval : Confidence interval of a metric of one model.
 
     Notes
     -----
     .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
 
-    Differences equal to the observed difference are counted, so that the test is valid for discrete metrics.
-    The package UQ360 does not count such differences. If the metric is a function of means per row, a swap
-    changes the signs of differences per row, in O(n) time. Other metrics need two evaluations per swap. The
-    memory is O(n). For forecasts with atoms, the calibration curve at k levels needs up to O(n k) memory.
+    Permutations with exactly the observed difference are counted, so the test is valid for discrete metrics.
+    The package UQ360 does not count such permutations. If the metric is a function of means over rows, a
+    permutation only changes the signs of the differences in some rows. This takes O(n) time. Any other metric
+    is evaluated twice per permutation. The memory is O(n). For forecasts with atoms, the calibration curve at
+    k levels needs up to O(n k) memory.
 
     References
     ----------

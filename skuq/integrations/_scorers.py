@@ -1,4 +1,4 @@
-"""Metrics of the integrations. A metric is given by an abbreviation or as a scorer of skuq."""
+"""Metrics of the integrations. A metric is an abbreviation or a scorer of skuq."""
 
 from __future__ import annotations
 

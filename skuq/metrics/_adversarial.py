@@ -1,4 +1,4 @@
-"""Adversarial group calibration, which is the calibration error of the worst random group of rows."""
+"""Adversarial group calibration: the calibration error of the worst random group of rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AdversarialGroupCalibrationCurve:
     Parameters
     ----------
     fractions : ndarray of shape (k,)
-        Sizes of the groups as shares of all rows.
+        Group sizes, as fractions of the number of rows.
     worst : ndarray of shape (k, n_trials)
         Error of the worst group in each trial.
 
@@ -73,7 +73,7 @@ def adversarial_group_calibration_curve(
     The curve shows whether a forecast is also calibrated in subsets of the rows. The right end of the curve
     is the calibration error over all rows. Even a perfect forecast has a positive error in small groups, and
     the maximum over random groups increases with the number of groups. Therefore, compare the curves of
-    several models. A model whose error is much larger in small groups than the error of the other models is
+    several models. If one model has a much larger error in small groups than the other models, this model is
     miscalibrated in some subsets.
 
     Parameters
@@ -84,16 +84,17 @@ def adversarial_group_calibration_curve(
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. Groups are drawn from the repeated rows. If weights are fractional,
-        the total weight of the rows between two levels is rounded to a whole number of rows.
+        the total weight of the rows whose PIT lies between two adjacent levels is rounded to a whole number.
     fractions : array-like of shape (k,), default=None
-        Sizes of the groups as shares of all rows, in [0, 1]. None means ten equally spaced sizes from 1 % to
-        100 % [1]_. Uncertainty Toolbox uses ``np.linspace(0, 1, 10)``.
+        Group sizes, as fractions of the number of rows, in [0, 1]. None means ten equally spaced sizes from
+        1 % to 100 % [1]_. Uncertainty Toolbox uses ``np.linspace(0, 1, 10)``.
     levels : int or array-like, default=99
-        Probabilities in [0, 1] at which the calibration of each group is measured, as in
+        Probabilities in [0, 1] at which the calibration of each group is measured. See
         `mean_absolute_calibration_error`.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p, as in Uncertainty Toolbox.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p, as
+        in Uncertainty Toolbox.
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
@@ -106,16 +107,17 @@ def adversarial_group_calibration_curve(
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
-        output across calls.
+        Controls the random groups. Pass an int to get the same groups in every call. Models are then compared
+        on the same groups.
 
     Returns
     -------
     curve : AdversarialGroupCalibrationCurve
         ``fractions`` holds the group sizes, shape (k,). ``worst`` holds the error of the worst group in each
         trial, shape (k, n_trials). The mean of ``worst`` over the trials is the curve of [1]_. The standard
-        error of the curve is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. The ``score_stderr`` of
-        Uncertainty Toolbox is the standard deviation, without the division.
+        error of the curve is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. In Uncertainty Toolbox,
+        ``score_stderr`` is the standard deviation over the trials. It is not divided by the root of the
+        number of trials.
 
     See Also
     --------
@@ -123,10 +125,10 @@ def adversarial_group_calibration_curve(
 
     Notes
     -----
-    The k levels divide [0, 1] into k + 1 segments. The error of a group depends only on the number of its
-    rows with a PIT in each segment. In a random group, these counts have a multivariate hypergeometric
-    distribution, or a multinomial distribution with replacement. After one pass over all rows, each group
-    therefore requires one draw of k + 1 counts. The cost of this draw does not depend on n.
+    The k levels divide [0, 1] into k + 1 segments. To compute the error of a group, only the number of PIT
+    values in each segment is needed. In a random group, these numbers have a multivariate hypergeometric
+    distribution. If groups are drawn with replacement, the distribution is multinomial. Therefore, each group
+    requires only one random draw of k + 1 numbers. The cost of this draw does not depend on n.
 
     References
     ----------
@@ -182,7 +184,7 @@ class Groups:
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
         n = counts.sum()
-        # A group cannot have more rows than there are after rounding.
+        # `n` is rounded. A group cannot have more than n rows.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
         return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
@@ -309,12 +311,12 @@ def adversarial_group_calibration_error(
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the mean calibration error of the worst of many random groups of rows.
+    r"""Return the calibration error of the worst random group of rows, averaged over trials.
 
     The smaller the better, minimum is zero. The error shows whether a forecast is also calibrated in subsets
-    of the rows. It is one point of `adversarial_group_calibration_curve`. The error increases with the number
-    of groups and is larger for smaller groups. Therefore, compare only values with the same options. The
-    metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
+    of the rows. The error is one point of `adversarial_group_calibration_curve`. The error increases with the
+    number of groups and is larger for smaller groups. Therefore, compare only values with the same options.
+    The metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
     miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
@@ -326,12 +328,12 @@ def adversarial_group_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. Groups are drawn from the repeated rows.
     fraction : float, default=0.1
-        Size of the groups as a share of all rows.
+        Group size, as a fraction of the number of rows.
     levels : int or array-like, default=99
         Probabilities in [0, 1] at which the calibration of each group is measured.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
@@ -343,19 +345,19 @@ def adversarial_group_calibration_error(
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
-        output across calls.
+        Controls the random groups. Pass an int to get the same groups in every call. Models are then compared
+        on the same groups.
 
     Returns
     -------
     error : float
         In [0, 0.5] for "mace". The value of a calibrated forecast is about ``0.63 / sqrt(fraction * n)`` for
-        small groups. With all rows, the value is the `mean_absolute_calibration_error`.
+        small groups. If the group contains all rows, the error equals `mean_absolute_calibration_error`.
 
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._censoring import event_weights, require_events
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_forecast
+from skuq.metrics._inputs import check_right_censored
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import (
     KINDS,
+    censored_proportions,
     level_rows,
     observed_proportions,
     observed_uniform,
@@ -52,6 +54,7 @@ def regression_calibration_curve(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
+    event: ArrayLike | None = None,
 ) -> CalibrationCurve:
     r"""Return the calibration curve: the observed share of targets at each nominal level.
 
@@ -71,27 +74,31 @@ def regression_calibration_curve(
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed. With censored rows, the observed share is the Kaplan-Meier estimate of the PIT values. Its
+        mass above the largest observed PIT is spread evenly.
 
     Returns
     -------
     curve : CalibrationCurve
-        ``levels`` holds the nominal probabilities and ``observed`` the observed shares in [0, 1], both of
-        shape (k,).
+        ``levels`` holds the nominal probabilities. ``observed`` holds the observed shares, in [0, 1]. Both
+        arrays have shape (k,).
 
     See Also
     --------
-    skuq.displays.CalibrationCurveDisplay : The plot.
+    skuq.displays.CalibrationCurveDisplay : Plot of the calibration curve.
 
     Notes
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    An atom is a value of positive probability. The weight of a target on an atom is distributed evenly over
-    the levels from :math:`F(y-)` to :math:`F(y)`. The resulting curve is the expected curve of the randomized
-    PIT [3]_. For the true distribution, this curve is the diagonal. A target is on an atom if its difference
-    from the atom is at most the rounding error of single precision.
+    An atom is a value of positive probability. If a target equals an atom, its weight is distributed evenly
+    over the levels from :math:`F(y-)` to :math:`F(y)`. The resulting curve is the expected curve of the
+    randomized PIT [3]_. For the true distribution, this curve is the diagonal. A target equals an atom if
+    their difference is at most the rounding error of single precision.
 
     The time is O(n) for up to a few hundred levels and O(n log k) for more levels. The memory is O(n).
     Distributions with atoms need up to O(n k) time and memory.
@@ -116,13 +123,29 @@ def regression_calibration_curve(
     """
     check_option(kind, "kind", KINDS)
     grid = level_grid(levels, closed=True)
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    if mask is None:
+        return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
+    return CalibrationCurve(grid, _censored_proportions(y, dist, grid, kind, weight, mask))
+
+
+def _censored_proportions(
+    y: FloatArray,
+    dist: Distribution,
+    levels: FloatArray,
+    kind: str,
+    weight: FloatArray | None,
+    event: BoolArray,
+) -> FloatArray:
+    require_events(event)
+    pit = dist.cdf(y)
+    total = float(y.size if weight is None else weight.sum())
+    return censored_proportions(pit[event], event_weights(pit, event, weight)[event], total, levels, kind)
 
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` that all metrics of calibration curves with these defaults share."""
+    """Return the function ``rows``, which all metrics of calibration curves with these defaults share."""
 
     def rows(
         y: FloatArray,
@@ -214,7 +237,7 @@ def mean_absolute_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Return the mean absolute calibration error (MACE, ECE), the mean gap of the calibration curve.
+    r"""Return the mean absolute calibration error (MACE, ECE): the mean gap of the calibration curve.
 
     The smaller the better, minimum is zero. The calibration curve is the observed share of targets at each
     nominal level. The error is the mean distance of this curve from the diagonal, on which observed shares
@@ -232,11 +255,12 @@ def mean_absolute_calibration_error(
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01,
-        ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        ..., 0.99, as in the text of [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and
+        ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p. The text of [1]_ uses
-        "quantile". "interval" can hide a bias.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p. The
+        text of [1]_ uses "quantile". With "interval", a bias may remain undetected.
 
     Returns
     -------
@@ -246,11 +270,11 @@ def mean_absolute_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    regression_calibration_curve : The curve itself.
+    regression_calibration_curve : Calibration curve.
     expected_normalized_calibration_error : The error in bins of the predicted standard deviation.
 
     Notes
@@ -321,9 +345,9 @@ def root_mean_squared_calibration_error(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). Uncertainty Toolbox
         uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p. Eq. 13 of [2]_ uses
-        "quantile". "interval" can hide a bias.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p. Eq.
+        13 of [2]_ uses "quantile". With "interval", a bias may remain undetected.
 
     Returns
     -------
@@ -333,11 +357,11 @@ def root_mean_squared_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    mean_absolute_calibration_error : The mean distance, in which large gaps have less influence.
+    mean_absolute_calibration_error : Mean of the distances. Large gaps have less influence on the mean.
     calibration_score_loss : The sum of the squared distances over the levels.
 
     Notes

@@ -31,7 +31,8 @@ _STEP = 1 << 10
 class Bins:
     """Bin of each row.
 
-    The attribute `parts` lists the rows that are divided between bins, as (rows, bin, fraction).
+    The attribute `parts` describes rows that are divided between bins. An item (rows, bin, fraction) means
+    that this fraction of each of these rows belongs to this bin.
     """
 
     n_bins: int
@@ -132,7 +133,8 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge belongs to the upper bin. The margin keeps it there if rounding makes it smaller.
+        # A key on an edge belongs to the upper bin. The margin keeps the key in this bin even if rounding
+        # makes the key smaller.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)

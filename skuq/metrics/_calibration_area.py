@@ -49,10 +49,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return a function of the weights.
-
-    It computes the area between the diagonal and a curve with steps at ``entry``.
-    """
+    """Return the area between the diagonal and a curve with steps at ``entry``, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -79,10 +76,7 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return a function of the weights.
-
-    It computes the area for targets whose covered share rises linearly.
-    """
+    """Return the area for targets whose covered share rises linearly, as a function of weights."""
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))
@@ -163,12 +157,13 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p. "interval" can hide a bias.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
+        With "interval", a bias may remain undetected.
     levels : int or array-like of shape (k,), default=None
-        None computes the exact area between the curve, which is a step function, and the diagonal. If levels
-        are given, the curve is computed at these levels, with straight lines between them. Pass at least two
-        increasing levels in [0, 1]. Uncertainty Toolbox uses ``np.linspace(0, 1, 100)`` and
+        None computes the exact area between the diagonal and the calibration curve, which is a step function.
+        If levels are given, the curve is computed at these levels and is linear between them. Pass at least
+        two increasing levels in [0, 1]. Uncertainty Toolbox uses ``np.linspace(0, 1, 100)`` and
         ``kind="interval"``.
 
     Returns
@@ -179,11 +174,11 @@ def miscalibration_area(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    mean_absolute_calibration_error : The mean over levels, the usual definition in the literature.
+    mean_absolute_calibration_error : Mean over levels. This is the usual definition in the literature.
 
     Notes
     -----

@@ -64,7 +64,7 @@ def calibration_score_loss(
     level_weights: ArrayLike | None = None,
     reduction: str = "sum",
 ) -> float:
-    r"""Return the calibration score (CalS), the sum over levels of the squared calibration gaps.
+    r"""Return the calibration score (CalS): the sum over levels of the squared calibration gaps.
 
     The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
     with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
@@ -83,8 +83,8 @@ def calibration_score_loss(
         Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1,
         ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
-        Observed share at level p. "quantile": share of targets that are not above the quantile at level p.
-        "interval": share of targets inside the central interval of coverage p.
+        Definition of the observed share at level p. "quantile" is the share of targets that are at most the
+        quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
     level_weights : array-like of shape (k,), default=None
         Weight of each level. None means 1.
     reduction : {"sum", "mean"}, default="sum"
@@ -100,7 +100,7 @@ def calibration_score_loss(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
@@ -111,7 +111,7 @@ def calibration_score_loss(
     .. math:: \mathrm{CalS} = \sum_j w_j (p_j - \hat p(p_j))^2,
         \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    The cost and the treatment of targets on atoms are the same as in `regression_calibration_curve`.
+    The cost and the treatment of atoms are the same as in `regression_calibration_curve`.
 
     References
     ----------
@@ -197,18 +197,18 @@ def expected_coverage_probability_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    interval_coverage_error : The error at one coverage, also for bounds.
+    interval_coverage_error : Error at one coverage. The function also accepts interval bounds.
     quantile_calibration_error : The error in bins of the predicted uncertainty.
 
     Notes
     -----
     .. math:: \mathrm{ECPE} = \frac1m \sum_j |p_j - \mathrm{PICP}(p_j)|
 
-    The cost and the treatment of targets on atoms are the same as in `regression_calibration_curve`.
+    The cost and the treatment of atoms are the same as in `regression_calibration_curve`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Conditional coverage error, the loss of the nominal coverage minus the loss of an estimated coverage."""
+"""Conditional coverage error: the loss of the nominal coverage minus the loss of an estimated coverage."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def excess_risk(inside: FloatArray, estimated: FloatArray, coverage: float, norm
 class CoverageClassifier(BaseEstimator):
     """Classifier that predicts whether an interval contains its target.
 
-    It is constant if all labels are equal.
+    If all labels are equal, the prediction is constant.
     """
 
     def __init__(self, classifier: Any) -> None:
@@ -165,7 +165,7 @@ def _check_classifier(classifier: Any, rng: np.random.RandomState) -> Any:
     proper=False,
     small_sample=True,
     source="Braun et al. 2025 (excess risk of the target coverage, ERT)",
-    meaning="the squared difference between the coverage at a row and nominal is {value} on average",
+    meaning="the squared difference between coverage and nominal coverage at a row is {value} on average",
     check=check_estimation,
 )
 def conditional_coverage_error(
@@ -180,16 +180,16 @@ def conditional_coverage_error(
     norm: str = "l2",
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the conditional coverage error (ERT), the mean gap between nominal coverage and coverage at X.
+    r"""Return the conditional coverage error (ERT): the mean gap between nominal coverage and coverage at X.
 
     The smaller the better, the minimum is zero in expectation. A classifier estimates the coverage at X. The
     error is near 0 if the intervals have nominal coverage everywhere in X. It is larger if the coverage is
     high in some regions of X and low in others, even if the average coverage is nominal. The error is a
     difference of two losses: the loss of the nominal coverage as a constant prediction, minus the loss of the
     out-of-fold predictions of the classifier. The metric is not proper, because it ignores the width of the
-    intervals: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals
-    miss their targets. The error is then 0 at a nominal coverage of 90 % (see the example). Use the scorer of
-    this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
+    intervals. For example, suppose that a random 90 % of the intervals are infinite and that all other
+    intervals miss their targets. The error is then 0 at a nominal coverage of 90 % (see the example). Use the
+    scorer of this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ def conditional_coverage_error(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features on which the coverage may depend. They may differ from the features of the model. NaN
-        is allowed if the classifier allows it.
+        Numeric features on which the coverage may depend. These features may differ from the features of the
+        model. NaN is allowed if the classifier allows it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. The classifier must accept weights. A row and its repetitions are
         in the same fold.
@@ -210,14 +210,14 @@ def conditional_coverage_error(
         `HistGradientBoostingClassifier` with 50 trees, learning rate 0.05 and at least 40 rows per leaf.
         These parameters overfit less than the defaults of scikit-learn.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the rows with positive weight. Each row must be in one test fold. An int k is
+        Folds of the rows with positive weight. Each row must be in one test fold. An int k means
         ``KFold(k, shuffle=True)``.
     norm : {"l2", "l1"}, default="l2"
         Mean squared ("l2") or mean absolute ("l1") difference between the coverage at X and the nominal
         coverage.
     random_state : int, RandomState instance or None, default=None
-        Controls the folds and the default classifier. Pass an int to compare models on the same folds, and
-        for reproducible output across calls.
+        Controls the folds and the default classifier. Pass an int to get the same folds in every call. Models
+        are then compared on the same folds.
 
     Returns
     -------
@@ -228,15 +228,15 @@ def conditional_coverage_error(
     Raises
     ------
     TypeError
-        If X is not numeric, or the classifier has no ``predict_proba``.
+        If X is not numeric, or if the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, the sum of the weights is below the number of rows, or the
-        classifier does not allow a NaN in X.
+        If there are fewer rows than folds, if the sum of the weights is below the number of rows, or if X
+        contains a NaN that the classifier does not allow.
 
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
@@ -246,8 +246,9 @@ def conditional_coverage_error(
 
     Notes
     -----
-    `~skuq.evaluation.conditional_coverage_estimate` has the formulas. The classifier must be able to
-    represent the coverage: a logistic regression does not find low coverage at both ends of a feature.
+    The formulas are given in `~skuq.evaluation.conditional_coverage_estimate`. The classifier must be able to
+    represent the coverage. For example, a logistic regression does not find low coverage at both ends of a
+    feature.
 
     References
     ----------
@@ -268,7 +269,7 @@ def conditional_coverage_error(
     >>> round(conditional_coverage_error(y, truth, x, random_state=0), 3)
     -0.003
 
-    Useless intervals without an error:
+    Useless intervals have no error:
 
     >>> useless = np.where(rng.random((2000, 1)) < 0.9, [-np.inf, np.inf], 99.0)
     >>> round(conditional_coverage_error(y, useless, x, random_state=0), 3)

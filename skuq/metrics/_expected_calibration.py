@@ -122,15 +122,15 @@ def expected_calibration_error(
     rows. With ten classes and 15 bins, this error is about 0.08 for 200 rows and 0.01 for 10 000 rows.
     Therefore, compare the error with the value that `uncertainty_report` shows for a calibrated forecast, or
     use ``norm="debiased"``. The metric is not proper, because it does not measure how well the probabilities
-    distinguish the classes. For example, the error is near 0 if the forecast of every row is the overall
-    share of each class (see the example). Select models by the log loss or the Brier score.
+    distinguish the classes. For example, the error is near 0 if the forecast of every row consists of the
+    overall shares of the classes (see the example). Select models by the log loss or the Brier score.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as from ``predict_proba``.
+        Forecast of every target. Probability of every class, as returned by ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -140,11 +140,11 @@ def expected_calibration_error(
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
-        equal total weight; a row on the edge of two such bins may count partly in both bins.
+        equal total weight. A row on the edge of two such bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
-        "l1" is the mean absolute difference, "squared" the mean squared difference. "debiased" is the mean
-        squared difference minus its bias and may be negative. The expectation of "debiased" for a calibrated
-        forecast is about 0 at any number of rows.
+        "l1" is the mean absolute difference. "squared" is the mean squared difference. "debiased" is the mean
+        squared difference minus its bias and may be negative. For a calibrated forecast, the expected value
+        of "debiased" is about 0 for any number of rows.
     classwise : bool, default=False
         Whether to average the errors of all classes. If False, the error is computed for the most probable
         class of each row.
@@ -152,7 +152,7 @@ def expected_calibration_error(
     Returns
     -------
     error : float
-        In [0, 1], except for ``norm="debiased"``.
+        In [0, 1]. With ``norm="debiased"``, the error may be negative.
 
     Raises
     ------
@@ -162,11 +162,11 @@ def expected_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    class_reliability_table : The bins of the error.
+    class_reliability_table : Table of the bins.
     set_coverage_error : Calibration of prediction sets.
     sklearn.metrics.log_loss : A proper score.
 
@@ -174,8 +174,8 @@ def expected_calibration_error(
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability :math:`\bar p_b` and the observed share :math:`\bar h_b` in bin b. The debiased
-    squared error is
+    where :math:`\bar p_b` is the mean probability and :math:`\bar h_b` the observed share in bin b. The
+    debiased squared error is
 
     .. math::
 
@@ -239,7 +239,7 @@ def class_reliability_table(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as from ``predict_proba``.
+        Forecast of every target. Probability of every class, as returned by ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -252,7 +252,7 @@ def class_reliability_table(
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
-        equal total weight; a row on the edge of two such bins may count partly in both bins. Empty bins are
+        equal total weight. A row on the edge of two such bins may count partly in both bins. Empty bins are
         left out.
 
     Returns
@@ -265,7 +265,7 @@ def class_reliability_table(
     See Also
     --------
     skuq.displays.ClassReliabilityDisplay : A plot of the table.
-    sklearn.calibration.calibration_curve : The curve of two classes.
+    sklearn.calibration.calibration_curve : Calibration curve of a classifier with two classes.
 
     Examples
     --------

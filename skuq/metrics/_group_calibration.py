@@ -100,10 +100,10 @@ def expected_normalized_calibration_error(
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. The error
     of a bin is the difference between the root mean squared error and the root mean predicted variance,
-    divided by the root mean predicted variance. ENCE is the mean over the bins. It is defined for every
-    distribution with a finite mean and standard deviation. The metric is not proper: a forecast that ignores
-    X can have a better value than a useful, slightly miscalibrated model (see the example). Use the metric as
-    a constraint (`skuq.model_selection.refit_best`), and select models by `crps_loss`.
+    divided by the root mean predicted variance. ENCE is the mean over the bins. The metric is defined for
+    every distribution with a finite mean and standard deviation. The metric is not proper: a forecast that
+    ignores X can have a better value than a useful, slightly miscalibrated model (see the example). Use the
+    metric as a constraint (`skuq.model_selection.refit_best`), and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -116,12 +116,13 @@ def expected_normalized_calibration_error(
     n_bins : int, default=10
         Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        "quantile" makes bins of equal total weight as in [1]_. If rows with equal sigmas lie on the edge of
-        two such bins, each of these rows counts partly in both bins. The order of the rows therefore has no
-        effect. "uniform" makes bins of equal width from the smallest to the largest sigma, as in the package
-        netcal, and ignores empty bins. Sigmas that agree to nine digits count as equal. If sigma is constant,
-        there is one bin. The default of `uncertainty_calibration_error` is "uniform", because its paper uses
-        bins of equal width.
+        Division of the rows by their predicted standard deviation (sigma). "quantile" makes bins of equal
+        total weight, as in [1]_. If several rows on the edge of two such bins have the same sigma, each of
+        these rows counts partly in both bins. The result therefore does not depend on the order of the rows.
+        "uniform" makes bins of equal width from the smallest to the largest sigma, and ignores empty bins, as
+        in the package netcal. Sigmas that agree to nine digits count as equal. If sigma is constant, there is
+        one bin. The default of `uncertainty_calibration_error` is "uniform", because its paper uses bins of
+        equal width.
 
     Returns
     -------
@@ -134,7 +135,7 @@ def expected_normalized_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
@@ -214,15 +215,15 @@ def uncertainty_calibration_error(
     strategy: str = "uniform",
     on: str = "variance",
 ) -> float:
-    r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
+    r"""Return the uncertainty calibration error (UCE): the gap between variance and squared error.
 
     The smaller the better, minimum is zero. Rows are binned by their predicted variance. The gap of a bin is
     the difference between the mean squared error and the mean predicted variance. UCE is the mean gap over
-    the bins, weighted by the number of rows. The gaps are in squared units of y, so bins with a large
-    variance dominate, and so do single large errors. In contrast, `expected_normalized_calibration_error` is
-    the unweighted mean of relative gaps. The metric is not proper: a forecast that ignores X can have a
-    better value than a useful, slightly miscalibrated model (see the example). Use the metric as a
-    constraint, and select models by `crps_loss`.
+    the bins, weighted by the number of rows. The gaps are in squared units of y, so the metric is dominated
+    by bins with a large variance and by single large errors. In contrast,
+    `expected_normalized_calibration_error` is the unweighted mean of relative gaps. The metric is not proper:
+    a forecast that ignores X can have a better value than a useful, slightly miscalibrated model (see the
+    example). Use the metric as a constraint, and select models by `crps_loss`.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ def uncertainty_calibration_error(
         "uniform" makes bins of equal width over the range of the predicted uncertainty, as in [1]_ and in the
         package netcal. "quantile" makes bins of equal total weight, as in
         `expected_normalized_calibration_error`. If sigma is constant, there is one bin. The two metrics have
-        different defaults, each as in its paper.
+        different defaults, because their papers use different bins.
     on : {"variance", "std"}, default="variance"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight. The default is "variance" as in netcal, because UCE compares variances with squared errors.
@@ -251,12 +252,12 @@ def uncertainty_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    expected_normalized_calibration_error : The gap relative to the predicted size.
-    reliability_table : The bins of the error.
+    expected_normalized_calibration_error : Mean of the gaps divided by the predicted standard deviations.
+    reliability_table : Table of the bins.
 
     Notes
     -----
@@ -294,7 +295,7 @@ def uncertainty_calibration_error(
 class Squares:
     """Predicted standard deviations and errors of rows.
 
-    Both are divided by units, so that squares do not overflow.
+    Both are divided by a unit, so that their squares do not overflow.
     """
 
     std: FloatArray

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._censoring import Bounds, read_bounds, read_event
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     as_float_array,
@@ -36,6 +37,28 @@ def check_forecast(
     dist = as_distribution(y_pred)
     y = check_target(y_true, n=len(dist))
     return _rows_that_count(y, dist, check_sample_weight(sample_weight, len(dist)))
+
+
+def check_right_censored(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, event: Any
+) -> tuple[FloatArray, Distribution, FloatArray | None, BoolArray | None]:
+    """Return the checked arguments. The mask of observed targets is None if all are observed."""
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    mask = read_event(event, np.shape(y_true)[0])
+    if mask is not None and mask.size > y.size:  # rows with weight 0 are left out
+        mask = read_event(mask[np.asarray(sample_weight) > 0], y.size)
+    return y, dist, weight, mask
+
+
+def check_censored(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, event: Any, lower: Any, upper: Any
+) -> tuple[FloatArray, Distribution, FloatArray | None, Bounds | None]:
+    """Return the checked arguments. The bounds of the targets are None if all are observed."""
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    bounds = read_bounds(check_target(y_true), event, lower, upper)
+    if bounds is not None and bounds.lower.size > y.size:  # rows with weight 0 are left out
+        bounds = bounds.take(np.flatnonzero(np.asarray(sample_weight) > 0))
+    return y, dist, weight, bounds
 
 
 def check_forecast_or_bounds(
@@ -105,8 +128,8 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     if missing.any() and not allow_nan:
         row, column = np.argwhere(missing)[0]
         raise ValueError(
-            f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute it, for example by a "
-            "`SimpleImputer`."
+            f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute missing "
+            "values, for example by a `SimpleImputer`."
         )
     return array
 
@@ -153,7 +176,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals. A bound on the atom of the target is replaced by the target."""
+    """Return the central intervals. A bound at the same atom as the target is replaced by the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds

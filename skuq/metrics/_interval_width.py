@@ -148,14 +148,14 @@ def normalized_mean_interval_width(
 ) -> float:
     r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
 
-    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. Relative
-    widths can be compared between data sets. The metric is not proper: intervals of width 0 have the best
-    value, but contain no target (see the example). Do not select models by this metric.
+    The smaller the better at equal coverage, minimum is zero. Report the width together with the coverage.
+    Relative widths can be compared between data sets. The metric is not proper: intervals of width 0 have the
+    best value, but contain no target (see the example). Do not select models by this metric.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Their spread is the unit, unless `y_train` or a number for `norm` is given.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -165,9 +165,9 @@ def normalized_mean_interval_width(
     norm : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit, instead of the spread of `y_true`. The width of [3]_ uses the
-        training targets and ``norm="std"``. For cross-validation, use ``make_scorer("nmpiw", norm="std",
-        y_train=y)``, so that all folds have the same unit.
+        Targets whose range or standard deviation is the unit. None means `y_true`. The definition of [3]_
+        uses the training targets and ``norm="std"``. For cross-validation, use
+        ``make_scorer("nmpiw", norm="std", y_train=y)``, so that all folds have the same unit.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([1.0, 4.0], bounds, norm="std", y_train=[0.0, 4.0])
     1.5
 
-    Intervals of width 0, which contain no target:
+    Intervals of width 0 contain no target:
 
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
@@ -286,7 +286,7 @@ def coverage_width_loss(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
-    r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
+    r"""Return the coverage width-based criterion (CWC): the width with a penalty for low coverage.
 
     The smaller the better, minimum is zero. In the study of [2]_, the criterion detects miscalibration
     reliably. The metric is not proper: intervals of width 0 have the smallest value. The criterion jumps at
@@ -296,7 +296,7 @@ def coverage_width_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Their spread is the unit, unless `y_train` or a number for `norm` is given.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -306,13 +306,13 @@ def coverage_width_loss(
     eta : float, default=50.0
         Strength of the penalty for a coverage below nominal. The default is the value of [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
-        Unit of the width, as in `normalized_mean_interval_width`.
+        Unit of the width. See `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit, instead of the spread of `y_true`.
+        Targets whose range or standard deviation is the unit. None means `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
-        The formula of [1]_, or minus the score of the package MAPIE. The score of MAPIE penalizes a coverage
-        above nominal as much as a coverage below nominal. The best value of "mapie" is -1. With "mapie",
-        `eta` is the factor of a squared difference (see Notes).
+        "khosravi" is the formula of [1]_. "mapie" is minus the score of the package MAPIE. The score of MAPIE
+        penalizes a coverage above nominal as much as a coverage below nominal. The best value of "mapie" is
+        -1. With "mapie", `eta` is the factor of a squared difference (see Notes).
 
     Returns
     -------
@@ -323,7 +323,7 @@ def coverage_width_loss(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
@@ -335,8 +335,8 @@ def coverage_width_loss(
     .. math:: \mathrm{CWC} = \mathrm{NMPIW}
         \bigl(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\bigr)
 
-    with the nominal coverage c. The score of MAPIE is
-    :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`.
+    where c is the nominal coverage. The score of MAPIE is :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP}
+    - c)^2}`.
 
     References
     ----------
@@ -353,7 +353,7 @@ def coverage_width_loss(
     >>> calibrated = (np.zeros(1000), np.ones(1000))
     >>> round(coverage_width_loss(y, calibrated), 2)
     0.47
-    >>> certain = np.full((1000, 2), 99.0)  # no width, no hit
+    >>> certain = np.full((1000, 2), 99.0)  # width 0, all targets missed
     >>> coverage_width_loss(y, certain)
     0.0
     >>> interval_score_loss(y, calibrated) < interval_score_loss(y, certain)

@@ -53,12 +53,12 @@ def prediction_interval_coverage(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the prediction interval coverage probability (PICP), the share of targets in their interval.
+    r"""Return the prediction interval coverage probability (PICP): the share of targets in their interval.
 
     Neither larger nor smaller values are better: compare the share with the nominal coverage. A lower share
     means overconfidence, and a higher share means that intervals are too wide. The metric is not proper and
-    cannot select a model. `interval_coverage_error` is the distance from nominal, and `interval_score_loss`
-    includes the width.
+    cannot select a model. `interval_coverage_error` is the distance from the nominal coverage.
+    `interval_score_loss` combines coverage and width.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def interval_coverage_error(
     r"""Return the absolute difference between observed and nominal coverage of the intervals.
 
     The smaller the better, minimum is zero. The metric is not proper, because it ignores the width of the
-    intervals: suppose that 90 % of the intervals are infinite, and all other intervals miss their targets.
-    The error is then 0 at a nominal coverage of 90 % (see the example). Use the metric as a constraint, and
-    select models by `interval_score_loss` or `crps_loss`.
+    intervals. For example, suppose that 90 % of the intervals are infinite and that all other intervals miss
+    their targets. The error is then 0 at a nominal coverage of 90 % (see the example). Use the metric as a
+    constraint, and select models by `interval_score_loss` or `crps_loss`.
 
     Parameters
     ----------
@@ -160,12 +160,12 @@ def interval_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
     prediction_interval_coverage : The observed coverage.
-    mean_absolute_calibration_error : The error over many levels, with ``kind="interval"``.
+    mean_absolute_calibration_error : With ``kind="interval"``, the mean error over many levels.
 
     Notes
     -----
@@ -184,7 +184,7 @@ def interval_coverage_error(
     >>> round(interval_coverage_error(y, (np.zeros(1000), np.ones(1000))), 3)
     0.014
 
-    Useless intervals without an error:
+    Useless intervals have no error:
 
     >>> useless = np.tile([-np.inf, np.inf], (1000, 1))
     >>> useless[::10] = 99.0
@@ -223,14 +223,14 @@ def mean_interval_width(
 ) -> float:
     r"""Return the mean width of the prediction intervals (MPIW).
 
-    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width, because the
-    width depends on the forecasts alone. The metric is not proper: intervals of width 0 have the best value,
+    The smaller the better at equal coverage, minimum is zero. The width depends only on the forecasts, so
+    report it together with the coverage. The metric is not proper: intervals of width 0 have the best value,
     but contain no target (see the example). Do not select models by this metric.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
+        Observed targets. They are validated but not used. The argument exists because all metrics have it.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -265,7 +265,7 @@ def mean_interval_width(
     >>> round(mean_interval_width([0.0, 0.0], ([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
     7.8399
 
-    Intervals of width 0, which contain no target:
+    Intervals of width 0 contain no target:
 
     >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0

@@ -59,7 +59,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, in less time."""
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type. This is faster."""
     # The table needs finite thresholds. All finite values lie strictly between the infinite thresholds.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():

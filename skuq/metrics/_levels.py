@@ -2,9 +2,9 @@
 
 A quantile covers a target if the quantile is not below the target. The quantiles of all levels p >= PIT cover
 the target, and the central intervals of all coverages c >= |2 PIT - 1| contain the target. Location-scale
-families need no cdf, because standardized targets are compared with standard quantiles. The PIT of a target
-on an atom is not one number but uniform on [F(y-), F(y)]. The covered share of such a target therefore
-increases linearly with the level.
+families need no cdf, because standardized targets are compared with standard quantiles. If a target equals an
+atom, its PIT is uniform on [F(y-), F(y)]. The covered share of such a target increases linearly with the
+level.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """Share of each row.
+    """Levels at which rows become covered.
 
-    The covered part of the share rises linearly from 0 at the level ``start`` to the whole share at the level
-    ``stop``.
+    The covered share of a row rises linearly from 0 at level ``start`` to ``share`` at level ``stop``.
     """
 
     start: FloatArray
@@ -47,7 +46,7 @@ class Entry(NamedTuple):
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     """Return the levels at which each target becomes covered.
 
-    On an atom, the covered share grows between two levels.
+    If a target equals an atom, its covered share grows between two levels.
     """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
@@ -99,10 +98,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of the bins.
-
-    It computes the covered weight of each bin at each level, shape (bins, k).
-    """
+    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -149,6 +145,28 @@ def observed_proportions(
     bins = one_bin(y.size, weight)
     share = covered_weight(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
     return np.asarray(share[place.ravel()], dtype=np.float64)
+
+
+def censored_proportions(
+    pit: FloatArray, masses: FloatArray, total: float, levels: FloatArray, kind: str
+) -> FloatArray:
+    """Return the observed proportions from the masses of the known PIT values.
+
+    The rest of the total is spread evenly over the levels above the largest known PIT.
+    """
+    check_option(kind, "kind", KINDS)
+    low, high = (
+        (np.zeros(levels.size), levels) if kind == "quantile" else ((1 - levels) / 2, (1 + levels) / 2)
+    )
+    order = np.argsort(pit)
+    reached = np.concatenate([[0.0], np.cumsum(masses[order])])
+    inside = reached[np.searchsorted(pit[order], high, side="right")]
+    if kind == "interval":
+        inside = inside - reached[np.searchsorted(pit[order], low, side="left")]
+    last, rest = float(pit.max()), max(total - float(masses.sum()), 0.0)
+    if last < 1:
+        inside = inside + rest * np.maximum(high - np.maximum(low, last), 0.0) / (1 - last)
+    return np.asarray(inside / total)
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:

@@ -18,8 +18,8 @@ def make_scorer(
 ) -> MetricScorer:
     """Make a scorer from a metric and its options.
 
-    The function sets options of a metric that `get_scorer` leaves at their defaults. It also accepts your own
-    metrics.
+    Use this function to change options of a metric, or to make a scorer from your own metric. The scorers of
+    `get_scorer` use the default options.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def make_scorer(
     ValueError
         If the metric is unknown.
     TypeError
-        If the metric has no option of a given name, or if a required option is missing.
+        If the metric does not have one of the given options, or if a required option is missing.
 
     See Also
     --------
@@ -120,9 +120,9 @@ def get_scorer(name: str) -> MetricScorer:
     Notes
     -----
     The scoring strings of scikit-learn cannot be extended, so pass the scorer and not its name:
-    ``GridSearchCV(..., scoring=get_scorer("neg_crps"), error_score="raise")``. Without
-    ``error_score="raise"``, scikit-learn gives a score of NaN and only a warning for a model without a
-    distribution.
+    ``GridSearchCV(..., scoring=get_scorer("neg_crps"),
+    error_score="raise")``. Without ``error_score="raise"``, scikit-learn only warns about a model that has no
+    distribution, and sets its score to NaN.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     Parameters
     ----------
     *names : str
-        Names from `get_scorer_names`; at least one.
+        One or more names from `get_scorer_names`.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
 
     See Also
     --------
-    skuq.model_selection.refit_best : Select by one metric under constraints on others.
+    skuq.model_selection.refit_best : Select a model by one metric, with constraints on other metrics.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
     if near:
         hint = f" Did you mean {' or '.join(map(repr, near))}?"
     elif name in sklearn_scorer_names():
-        hint = " It is a scorer of scikit-learn: pass the name, as in {**scorers('neg_crps'), 'r2': 'r2'}."
+        hint = " This is a scorer of scikit-learn. Pass its name: {**scorers('neg_crps'), 'r2': 'r2'}."
     else:
         hint = ""
     return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(sorted(known))}."

@@ -1,4 +1,4 @@
-"""Murphy diagrams, which show the mean elementary score of point forecasts at each threshold.
+"""Murphy diagrams: the mean elementary score of point forecasts at each threshold.
 
 The elementary score of a point forecast x and a target y is 0 unless the threshold theta lies between x and
 y. A row is active at the thresholds in this interval. The sum over all active rows is a difference: the sum
@@ -34,9 +34,9 @@ class MurphyCurve:
         Thresholds. With the default thresholds, each threshold appears twice: first for the left limit of the
         score, then for the score itself.
     scores : ndarray of shape (k,)
-        Mean elementary score, or its difference from the reference.
+        Mean elementary score, or its difference from the mean elementary score of the reference.
     standard_errors : ndarray of shape (k,)
-        Standard error of each score, for independent rows.
+        Standard error of each score. It assumes that the rows are independent.
 
     Examples
     --------
@@ -64,11 +64,11 @@ def murphy_curve(
 ) -> MurphyCurve:
     r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
 
-    The smaller the better, minimum is zero. The curve compares point forecasts without the choice of a score.
-    A score is consistent for the mean if the true mean minimizes its expected value, as for the squared
-    error. Every such score is a weighted integral of the curve over the threshold. If the curve of forecast A
-    is below the curve of forecast B at every threshold, A is better than B in every consistent score. If the
-    curves cross, some scores prefer A and other scores prefer B.
+    The smaller the better, minimum is zero. The curve compares point forecasts under many scores at once. A
+    score is consistent for the mean if the true mean minimizes the expected score. The squared error is an
+    example. Every consistent score is a weighted integral of the curve over the threshold. If the curve of
+    forecast A is below the curve of forecast B at every threshold, A is better than B in every consistent
+    score. If the curves cross, some scores prefer A and other scores prefer B.
 
     Parameters
     ----------
@@ -84,14 +84,15 @@ def murphy_curve(
     level : float, default=0.5
         Level of the quantile, strictly between 0 and 1.
     threshold : float, default=None
-        Value that defines the event, in the units of y; required for ``functional="probability"``.
+        Value that defines the event, in the units of y. Required for ``functional="probability"``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Second forecast, with n rows, or with one row that is used for all targets. The scores are then mean
+        Second forecast. It has n rows, or one row that is used for all targets. The scores are then mean
         differences from the scores of the reference. A negative score means that the forecast is better than
         the reference.
     thetas : float or array-like of shape (k,), default=None
-        Thresholds of the curve. None uses all point forecasts and targets, with their left limits. Between
-        these thresholds, the curve is linear for means and probabilities, and constant for quantiles.
+        Thresholds of the curve. None uses every point forecast and every target as a threshold, together with
+        its left limit. Between these thresholds, the curve is linear for means and probabilities, and
+        constant for quantiles.
 
     Returns
     -------
@@ -116,10 +117,10 @@ def murphy_curve(
         S_\theta(x, y) = (1 - p)\, 1\{y \le \theta < x\} + p\, 1\{x \le \theta < y\}.
 
     All intervals are closed on the left and open on the right, as in [1]_. The integral over :math:`\theta`
-    is half the squared error, half the Brier score, or the pinball loss; the trapezoidal rule on the default
-    thresholds is exact. For a probability, :math:`\theta` is the cost-loss ratio of a decision, and the score
-    is the cost of the decision. Some packages define the score for the mean with an additional factor of 2 or
-    1/2.
+    is half the squared error for means, the pinball loss for quantiles, and half the Brier score for
+    probabilities. With the default thresholds, the trapezoidal rule computes this integral exactly. For a
+    probability, :math:`\theta` is the cost-loss ratio of a decision, and the score is the cost of the
+    decision. Some packages define the score for the mean with an additional factor of 2 or 1/2.
 
     The cost is O(n log n) time and O(n) memory.
 
@@ -140,7 +141,7 @@ def murphy_curve(
     >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
     (0.1889, 0.1889)
 
-    The difference from a constant forecast at one threshold, and its standard error:
+    The difference from a constant forecast at one threshold, and the standard error of this difference:
 
     >>> curve = murphy_curve(y, dist, reference=(0.0, 1.0), thetas=0.5)
     >>> curve.scores.round(3), curve.standard_errors.round(3)
@@ -164,9 +165,9 @@ def murphy_curve(
 
 @dataclass(frozen=True)
 class _Point:
-    """Functional of a distribution and its elementary scores.
+    """Functional of a distribution, and the elementary scores of the functional.
 
-    It is a mean, a quantile or the probability of an event.
+    The functional is a mean, a quantile or the probability of an event.
     """
 
     functional: str

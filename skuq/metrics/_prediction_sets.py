@@ -65,7 +65,7 @@ def set_coverage_score(
     r"""Return the share of labels that are in their prediction set.
 
     Neither larger nor smaller values are better. For sets that are formed from probabilities, compare the
-    share with the probability mass of the sets, as `set_coverage_error` does. Do not compare it with
+    share with the probability mass of the sets, as `set_coverage_error` does. Do not compare the share with
     `coverage`: each set includes the class at which the sum of the probabilities crosses the coverage, so the
     90 % sets of an accurate calibrated classifier contain up to 100 % of the labels. For conformal sets,
     compare the share with `coverage`. The metric is not proper, because sets with all classes contain every
@@ -76,8 +76,8 @@ def set_coverage_score(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
-        metric forms the sets.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities. The metric forms
+        prediction sets from class probabilities.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -98,7 +98,7 @@ def set_coverage_score(
 
     See Also
     --------
-    set_coverage_error : The distance from the probability mass of the sets.
+    set_coverage_error : Distance between the share and the probability mass of the sets.
     conditional_set_coverage : Coverage by class, set size or group.
     mean_set_size : The size of the sets.
 
@@ -150,24 +150,23 @@ def mean_set_size(
 ) -> float:
     r"""Return the mean number of classes in the prediction sets.
 
-    The smaller the better at equal coverage, minimum is zero. Report the coverage with the size, because the
-    size depends on the forecasts alone. The metric is not proper: empty sets are smallest. The predefined
-    scorer returns the size itself, so a search with this scorer selects large sets. ``make_scorer("set_size",
-    greater_is_better=False)`` makes a scorer that prefers small sets.
+    The smaller the better at equal coverage, minimum is zero. The size depends only on the forecasts, so
+    report it together with the coverage. The metric is not proper: empty sets are smallest. The predefined
+    scorer returns the size itself, so a search with this scorer selects large sets.
+    ``make_scorer("set_size", greater_is_better=False)`` makes a scorer that prefers small sets.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Class labels. The metric checks them, but does not use them. All metrics have this
-        argument.
+        Observed targets. Class labels. They are validated but not used. The argument exists because all
+        metrics have it.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
-        metric forms the sets.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities. The metric forms
+        prediction sets from class probabilities.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column. The metric does not use this argument. All classification metrics have this
-        argument.
+        Class of each column. Not used. The argument exists because all classification metrics have it.
     coverage : float, default=0.9
         Nominal coverage of the prediction set. Ignored if `y_pred` holds sets.
 
@@ -248,8 +247,8 @@ def set_coverage_error(
     its classes. For a calibrated forecast, the coverage of the sets equals their mean probability mass in
     expectation. The nominal coverage is not a suitable reference, because the coverage of prediction sets is
     above nominal even for a calibrated forecast. The metric is not proper, because it ignores the size of the
-    sets. For example, the error is near 0 if the forecast of every row is the overall share of each class.
-    Select models by the log loss or the Brier score. The error describes the probabilities of
+    sets. For example, the error is near 0 if the forecast of every row consists of the overall shares of the
+    classes. Select models by the log loss or the Brier score. The error describes the probabilities of
     ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the
     probabilities of the wrapped classifier, not the conformal sets.
 
@@ -258,7 +257,7 @@ def set_coverage_error(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. The probability of every class, as from ``predict_proba``.
+        Forecast of every target. Probability of every class, as returned by ``predict_proba``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -267,7 +266,7 @@ def set_coverage_error(
     coverage : float, default=0.9
         Nominal coverage of the prediction set.
     signed : bool, default=False
-        Whether to keep the sign. A negative value means overconfidence.
+        Whether to return the difference with its sign. A negative difference means overconfidence.
 
     Returns
     -------
@@ -283,11 +282,11 @@ def set_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    set_coverage_score : The coverage.
+    set_coverage_score : Coverage of the sets.
     expected_calibration_error : The calibration error of the probabilities.
 
     Notes
@@ -338,8 +337,8 @@ def conditional_set_coverage(
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or class probabilities, from which the
-        metric forms the sets.
+        Forecast of every target. Prediction sets as a boolean array, or class probabilities. The metric forms
+        prediction sets from class probabilities.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
@@ -356,15 +355,15 @@ def conditional_set_coverage(
     Returns
     -------
     table : DataFrame
-        One row per observed class, size or group, indexed by class, size or group. `n`: weight of the rows;
-        `coverage`: share of labels in their set; `claimed`: expected share according to the probabilities, or
-        `coverage` for given sets; `standard_error`: standard error of the share if `claimed` is right;
-        `mean_size`: mean number of classes per set.
+        One row per observed class, size or group. The index contains the classes, sizes or groups. `n`:
+        weight of the rows; `coverage`: share of labels in their set; `claimed`: expected share according to
+        the probabilities, or the nominal coverage if `y_pred` holds sets; `standard_error`: standard error of
+        the share if the true share is `claimed`; `mean_size`: mean number of classes per set.
 
     See Also
     --------
     set_coverage_score : Coverage over all rows.
-    conditional_coverage : The table for prediction intervals.
+    conditional_coverage : Similar table for prediction intervals.
 
     Notes
     -----

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from skuq._censoring import Bounds, bound_scores, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
-from skuq.metrics._inputs import check_forecast
+from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
 
 CRPS_ESTIMATORS = ("nrg", "fair")
@@ -78,7 +79,8 @@ def crps_loss(
     .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1\{t \ge y\})^2 dt
         = E|X - y| - \tfrac12 E|X - X'|, \quad X, X' \sim F,
 
-    in closed form if the family has one. The cost is O(n), or O(n m) for sorted ensembles of m members.
+    If the family has a closed form of the CRPS, the closed form is used. The cost is O(n), or O(n m) for
+    sorted ensembles of m members.
 
     References
     ----------
@@ -121,6 +123,19 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     return -(dist.logpmf(y) if dist.has_mass else dist.logpdf(y))
 
 
+def censored_nll_rows(y: FloatArray, dist: Distribution, bounds: Bounds) -> FloatArray:
+    """Return minus the log density of observed targets, and minus the log probability between bounds."""
+    observed = bounds.observed
+    loss = np.empty(y.size)
+    if observed.any():
+        loss[observed] = nll_rows(y[observed], dist[observed])
+    unknown = np.flatnonzero(~observed)
+    rows, ends = dist[unknown], bounds.take(unknown)
+    scores = bound_scores(rows, ends)
+    loss[unknown] = -log_mass(scores.lower, scores.upper)
+    return loss
+
+
 @metric(
     "nll",
     title="NLL",
@@ -132,8 +147,16 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     source="Gneiting & Raftery 2007, section 4.1; Wibbeke et al. 2025, eq. 10",
     fast=FastPath(rows=nll_rows),
 )
-def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    r"""Return the negative log-likelihood (NLL), the mean negative log density at the targets.
+def nll_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    event: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+) -> float:
+    r"""Return the negative log-likelihood (NLL): the mean negative log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
     the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
@@ -151,6 +174,13 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
         (`has_mass`).
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is only known to be larger than y. None means
+        that all targets are observed. A censored row has the score :math:`-\log(1 - F(y))`.
+    lower, upper : array-like of shape (n,), default=None
+        Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed target,
+        and infinite bounds are allowed. A row with other bounds has the score
+        :math:`-\log(F(\mathrm{upper}) - F(\mathrm{lower}))`.
 
     Returns
     -------
@@ -161,13 +191,14 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     Raises
     ------
     NoDensityError
-        If the forecast has atoms and is not discrete: an ensemble, a scale of 0, a clipped forecast, or a
-        `~skuq.distributions.Hurdle` of a continuous distribution. Such a forecast is scored in two parts: the
-        probability of the atom by the log loss of classification, and the rest by this function.
+        If the forecast has atoms and is not discrete. Examples are an ensemble, a scale of 0, a clipped
+        forecast, and a `~skuq.distributions.Hurdle` of a continuous distribution. Score such a forecast in
+        two parts: the probability of the atom by the log loss of classification, and the continuous part by
+        this function.
 
     See Also
     --------
-    crps_loss : Defined for every distribution.
+    crps_loss : Score that is defined for every distribution.
 
     Notes
     -----
@@ -185,9 +216,12 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     >>> from skuq.metrics import nll_loss
     >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
     1.1689
+    >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0]), event=[True, False]), 4)  # y > 2 in row 1
+    1.38
     >>> from scipy import stats
     >>> round(nll_loss([1, 2], stats.poisson([1.0, 1.0])), 4)
     1.3466
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(nll_rows(y, dist), weight)
+    y, dist, weight, bounds = check_censored(y_true, y_pred, sample_weight, event, lower, upper)
+    rows = nll_rows(y, dist) if bounds is None else censored_nll_rows(y, dist, bounds)
+    return weighted_mean(rows, weight)

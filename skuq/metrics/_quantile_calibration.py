@@ -52,7 +52,7 @@ def qce_of_weights(
 
 
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean gap between level and coverage in a bin, over levels and rows (equation 24)."""
+    """Return the gap between level and coverage in bins, averaged over levels and rows (equation 24)."""
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
 
@@ -104,7 +104,7 @@ def quantile_calibration_error(
     strategy: str = "quantile",
     marginal: bool = False,
 ) -> float:
-    r"""Return the quantile calibration error (QCE), the coverage gap in bins of the uncertainty.
+    r"""Return the quantile calibration error (QCE): the coverage gap in bins of the predicted uncertainty.
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
     bin, the error is the difference between the coverage of central intervals and the nominal coverage.
@@ -121,16 +121,17 @@ def quantile_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=9
-        Coverages of the central intervals, averaged with equal weights. An integer m means the levels
-        1/(m+1), ..., m/(m+1). The default is 0.1, ..., 0.9.
+        Coverages of the central intervals. The errors at these coverages are averaged with equal weights. An
+        integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1, ..., 0.9.
     n_bins : int, default=10
         Number of bins. About 100 rows per bin are enough [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile" makes bins of equal total weight. "uniform" makes bins of equal width from the smallest to
         the largest sigma, as in the package netcal. If sigma is constant, there is one bin.
     marginal : bool, default=False
-        Whether to compute the coverage over all rows instead of in bins, as in [2]_ and by default in netcal.
-        The result then equals `expected_coverage_probability_error` at these levels.
+        Whether to compute the coverage over all rows instead of in bins. The result then equals
+        `expected_coverage_probability_error` at these levels. [2]_ uses all rows, which is also the default
+        of netcal.
 
     Returns
     -------
@@ -141,12 +142,12 @@ def quantile_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
     expected_coverage_probability_error : The error over all rows.
-    reliability_table : The bins of the error.
+    reliability_table : Table of the bins.
 
     Notes
     -----
@@ -154,9 +155,9 @@ def quantile_calibration_error(
 
     where :math:`\mathrm{freq}_b(p)` is the share of targets of bin b inside the central interval of coverage
     p. For a normal distribution, a target is inside if :math:`(y - \mu)^2 / \sigma^2 \le
-    F^{-1}_{\chi^2_1}(p)`, as in eq. 21-22 of [2]_. A target on an atom counts partly as inside: its PIT is
-    treated as uniform on :math:`[F(y-), F(y)]`. The cost is O(n) for bins of equal width, and one sort for
-    bins of equal weight.
+    F^{-1}_{\chi^2_1}(p)`, as in eq. 21-22 of [2]_. If a target equals an atom, its PIT is treated as uniform
+    on :math:`[F(y-), F(y)]`. The target may therefore count partly as inside. The cost is O(n) for bins of
+    equal width, and one sort for bins of equal weight.
 
     References
     ----------

@@ -18,8 +18,9 @@ from skuq.metrics._spec import FastPath, metric
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Default coverages of the weighted interval score."""
 
-# There are two computations of each mean. `pinball_by_level` needs one pass over the rows for all levels.
-# Resampling and the accumulator need values per row, for which `rows` needs one pass per level.
+# Each mean can be computed in two ways. `pinball_by_level` needs one pass over the rows for all levels.
+# Resampling and the accumulator need values per row. The function `rows` computes these values in one pass
+# per level.
 
 
 def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
@@ -74,8 +75,8 @@ def pinball_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=99
-        Quantile levels strictly between 0 and 1, averaged with equal weights. An integer m means the levels
-        1/(m+1), ..., m/(m+1). The default is 0.01, ..., 0.99.
+        Quantile levels strictly between 0 and 1. The losses at these levels are averaged with equal weights.
+        An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01, ..., 0.99.
 
     Returns
     -------
@@ -85,7 +86,7 @@ def pinball_loss(
     See Also
     --------
     sklearn.metrics.mean_pinball_loss : The loss at one level, for arrays of quantiles.
-    crps_loss : Twice the pinball loss integrated over all levels.
+    crps_loss : Twice the integral of the pinball loss over all levels.
 
     Notes
     -----
@@ -170,7 +171,7 @@ def interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the interval (Winkler) score, the width of the interval plus a penalty for targets outside it.
+    r"""Return the interval (Winkler) score: the width of the interval plus a penalty for targets outside.
 
     The smaller the better, minimum is zero. The score is proper. It combines the coverage and the width of
     central intervals. `crps_loss` scores the whole distribution.
@@ -185,7 +186,7 @@ def interval_score_loss(
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1. The scores at several coverages
-        are averaged with equal weights. Bounds have one coverage.
+        are averaged with equal weights. If `y_pred` holds bounds, pass one coverage.
 
     Returns
     -------
@@ -198,13 +199,13 @@ def interval_score_loss(
 
     Notes
     -----
-    With :math:`\alpha = 1 - \mathrm{coverage}`,
+    Let :math:`\alpha = 1 - \mathrm{coverage}`. Then
 
     .. math:: \mathrm{IS}_\alpha = (u - l) + \frac2\alpha (l - y)_+ + \frac2\alpha (y - u)_+ .
 
-    With one coverage, the cost is one pass over the rows. Several coverages use :math:`\mathrm{IS}_\alpha =
-    \frac2\alpha (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at
-    twice the number of levels.
+    With one coverage, the cost is one pass over the rows. For several coverages, the score is computed as
+    :math:`\mathrm{IS}_\alpha = \frac2\alpha (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))`. This costs
+    as much as `pinball_loss` at twice the number of levels.
 
     References
     ----------
@@ -237,7 +238,7 @@ def interval_score_by_coverage(
 ) -> FloatArray:
     """Return the mean interval score at each coverage, shape (k,).
 
-    It is computed from the pinball losses of the bounds.
+    The score is computed from the pinball losses of the bounds.
     """
     alpha = 1 - coverages
     pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
@@ -272,9 +273,9 @@ def weighted_interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = WIS_COVERAGES,
 ) -> float:
-    r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
+    r"""Return the weighted interval score (WIS): one score of several central intervals and the median.
 
-    The smaller the better, minimum is zero. The score is proper. It is common for epidemic forecasts. The
+    The smaller the better, minimum is zero. The score is proper. It is often used for epidemic forecasts. The
     score equals twice the mean `pinball_loss` over the median and all bounds. For many equally spaced levels,
     the score therefore approaches `crps_loss`. `interval_score_loss` scores one interval.
 
@@ -297,11 +298,11 @@ def weighted_interval_score_loss(
     See Also
     --------
     interval_score_loss : The score of the intervals, without weights and without the median.
-    crps_loss : The limit for many levels.
+    crps_loss : Limit of the score for many levels.
 
     Notes
     -----
-    With :math:`\alpha_k = 1 - \mathrm{coverage}_k`, the median m and K intervals,
+    Let m be the median, K the number of intervals and :math:`\alpha_k = 1 - \mathrm{coverage}_k`. Then
 
     .. math:: \mathrm{WIS} = \frac1{K + \frac12} \Bigl(\frac12 |y - m|
         + \sum_k \frac{\alpha_k}2 \mathrm{IS}_{\alpha_k}\Bigr).

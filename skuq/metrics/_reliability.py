@@ -45,8 +45,8 @@ def reliability_table(
     r"""Return the predicted and the observed size of the errors in bins of the predicted uncertainty.
 
     The table shows whether a forecast is overconfident in rows with small or with large predicted
-    uncertainty. `expected_normalized_calibration_error`, `uncertainty_calibration_error` and
-    `quantile_calibration_error` summarize the table in one number each (see the example).
+    uncertainty. The metrics `expected_normalized_calibration_error`, `uncertainty_calibration_error` and
+    `quantile_calibration_error` each summarize the table in one number (see the example).
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def reliability_table(
     n_bins : int, default=10
         Number of bins. About 100 rows per bin are enough [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        "quantile" makes bins of equal total weight, "uniform" bins of equal width. With "quantile", a row on
-        the edge of two bins may count partly in both bins. Empty bins are left out. If sigma is constant,
-        there is one bin.
+        "quantile" makes bins of equal total weight. A row on the edge of two such bins may count partly in
+        both bins. "uniform" makes bins of equal width. Empty bins are left out. If sigma is constant, there
+        is one bin.
     on : {"std", "variance"}, default="std"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight.
@@ -77,7 +77,7 @@ def reliability_table(
 
     See Also
     --------
-    conditional_coverage : Coverage by width, feature or group, also for bounds.
+    conditional_coverage : Coverage by width, feature or group. The function also accepts interval bounds.
 
     References
     ----------
@@ -91,7 +91,7 @@ def reliability_table(
     >>> rng = np.random.default_rng(0)
     >>> scale = rng.uniform(1, 3, size=1000)
     >>> dist = (np.zeros(1000), scale)
-    >>> y = 2 * rng.normal(size=1000)  # the forecast is wrong that rows differ
+    >>> y = 2 * rng.normal(size=1000)  # the true standard deviation is always 2
     >>> table = reliability_table(y, dist, n_bins=4)
     >>> table[["n", "rmv", "rmse", "coverage"]].round(2)
            n   rmv  rmse  coverage
@@ -166,21 +166,21 @@ def conditional_coverage(
     n_bins : int, default=10
         Number of bins of the width or feature.
     strategy : {"quantile", "uniform"}, default="quantile"
-        "quantile" makes bins of equal total weight, "uniform" bins of equal width. With "quantile", a row on
-        the edge of two bins may count partly in both bins. Empty bins are left out.
+        "quantile" makes bins of equal total weight. A row on the edge of two such bins may count partly in
+        both bins. "uniform" makes bins of equal width. Empty bins are left out.
 
     Returns
     -------
     table : DataFrame
-        One row per bin with columns `lower` and `upper`, the range of the width or feature; or one row per
-        group, indexed by label. `n`: weight of the rows; `coverage`: share of targets inside;
+        One row per bin or group. Bins have the columns `lower` and `upper`: range of the width or feature.
+        Groups are indexed by their label. `n`: weight of the rows; `coverage`: share of targets inside;
         `standard_error`: standard error of this share if the coverage is nominal; `mean_width`: mean width of
         the intervals, in the units of y.
 
     See Also
     --------
     prediction_interval_coverage : Coverage over all rows.
-    reliability_table : Size of the errors and coverage in bins of the standard deviation.
+    reliability_table : Size of the errors, and coverage, in bins of the predicted standard deviation.
 
     Notes
     -----
@@ -193,7 +193,7 @@ def conditional_coverage(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=3000)
     >>> y = (0.5 + x) * rng.normal(size=3000)
-    >>> constant = (np.zeros(3000), np.full(3000, np.std(y)))  # misses that the noise grows with x
+    >>> constant = (np.zeros(3000), np.full(3000, np.std(y)))  # ignores that the noise grows with x
     >>> conditional_coverage(y, constant, feature=x, n_bins=3)[["n", "coverage", "standard_error"]].round(3)
             n  coverage  standard_error
     0  1000.0     0.989           0.009

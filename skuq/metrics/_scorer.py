@@ -16,8 +16,8 @@ from skuq.prediction._predict_set import class_proba
 class MetricScorer(BaseScorer):
     """Scorer with the signature ``scorer(estimator, X, y)``; returned by `get_scorer` and `make_scorer`.
 
-    The larger the score the better: `sign` is -1 for a loss. Several scorers of one search share one
-    prediction.
+    The larger the score the better: a loss is multiplied by `sign` = -1. If a search has several scorers,
+    each model predicts only once for all of them.
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:

@@ -1,4 +1,4 @@
-"""Sharpness, which is the concentration of the forecasts and does not depend on the targets."""
+"""Sharpness: the concentration of the forecasts. It does not depend on the targets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str 
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
 ) -> float:
-    r"""Return the sharpness, the mean predicted standard deviation.
+    r"""Return the sharpness: the mean predicted standard deviation.
 
     The smaller the better among calibrated models, minimum is zero. Sharpness depends on the forecasts alone,
     so report it with a calibration metric. The metric is not proper: a model that predicts standard
@@ -79,14 +79,15 @@ def sharpness(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
+        Observed targets. They are validated but not used. The argument exists because all metrics have it.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
         "std" is the mean of the standard deviations (text of [1]_). "rms" is the root of the mean variance
-        (code of [1]_). "variance" is the mean variance in squared units of y, infinite if it overflows.
+        (code of [1]_). "variance" is the mean variance, in squared units of y. It is infinite if it
+        overflows.
 
     Returns
     -------

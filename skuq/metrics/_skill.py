@@ -56,13 +56,13 @@ def crps_skill_score(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
+    r"""Return the CRPS skill score: the relative improvement of the CRPS over a reference forecast.
 
     The larger the better, maximum is one. On one test set, the score and `crps_loss` rank models in the same
-    order. The score has no units, so it can be compared between data sets. The metric is not proper. In an
-    average over small samples, such as folds, a sample that the reference predicts well has a large weight.
-    Forecasts that are too narrow can then have better values than the true distribution (see the example).
-    Select models by `crps_loss`, and report the skill score.
+    order. The score has no units, so it can be compared between data sets. The metric is not proper. If the
+    score is averaged over small samples, such as folds, a sample that the reference predicts well has a large
+    weight. Forecasts that are too narrow can then have better values than the true distribution (see the
+    example). Select models by `crps_loss`, and report the skill score.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def crps_skill_score(
         Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
         the test targets. For a scorer, use ``make_scorer("crpss", y_train=y)``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
+        Reference forecast. It has n rows, or one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.
 
     Returns
     -------
     score : float
-        At most 1, and 0 for the reference itself. If the reference is perfect: 0 for a perfect forecast,
-        otherwise minus infinity.
+        At most 1. The score of the reference itself is 0. If the reference is perfect, the score is 0 for a
+        perfect forecast, and minus infinity for any other forecast.
 
     See Also
     --------
@@ -109,7 +109,7 @@ def crps_skill_score(
     >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
     0.7159
 
-    Averaged over sets of one row, a forecast narrower than the true distribution scores better:
+    If the score is averaged over samples of one row, a forecast that is too narrow has a better value:
 
     >>> y = np.random.default_rng(0).normal(size=20_000)
     >>> reference = Normal(0 * y, 1 + 0 * y).crps(y)
@@ -200,7 +200,7 @@ def mean_standardized_log_loss(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""Return the mean standardized log loss (MSLL), the log score minus the score of a reference.
+    r"""Return the mean standardized log loss (MSLL): the log score minus the score of a reference.
 
     The smaller the better, without a minimum. The metric is strictly proper like `nll_loss`, because the
     score of the reference does not depend on the model. The value is in nats and does not depend on the units
@@ -219,14 +219,14 @@ def mean_standardized_log_loss(
         (divisor m) of these targets. Do not pass the test targets. For a scorer, use ``make_scorer("msll",
         y_train=y)``.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        Reference forecast, with n rows, or with one row that is used for all targets. Pass exactly one of
+        Reference forecast. It has n rows, or one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.
 
     Returns
     -------
     loss : float
-        In nats, and 0 for the reference itself. Infinite if the density of the forecast at a target is 0, for
-        any reference.
+        In nats. The value of the reference itself is 0. Infinite if the density of the forecast at a target
+        is 0.
 
     Raises
     ------

@@ -42,7 +42,9 @@ P = ParamSpec("P")
 SMALL_SAMPLE = 500
 """Calibration metrics are reliable for this number of rows or more (Wibbeke et al. 2025, section 4.5)."""
 
-_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
+_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels", "event")
+_BOUNDS = ("lower", "upper")
+"""Bounds of each row if their default is None, and options otherwise."""
 
 SMALL_REPORT = 50
 """The confidence intervals of a report are reliable for this number of rows or more.
@@ -60,20 +62,20 @@ class FastPath:
     Parameters
     ----------
     rows : callable or None
-        ``rows(y, forecast, **options)`` returns one value per row, shape (n,), a tuple of such arrays, or a
-        sparse array of shape (n, c). The metric is the mean of these values, or the result of `combine` for
-        the means of the columns. With some options, the metric is not a function of such means; ``rows`` then
-        returns None.
+        ``rows(y, forecast, **options)`` returns one value per row, shape (n,). It may also return a tuple of
+        such arrays, or a sparse array of shape (n, c). The metric is the mean of these values, or the result
+        of `combine` for the means of the columns. If the metric with these options is not a function of such
+        means, ``rows`` returns None.
     combine : callable or None
         ``combine(means, **options)`` returns the metric from means of shape (..., c). For one column, the
         shape is (...).
     of_weights : callable or None
         ``of_weights(y, forecast, **options)`` returns the metric as a function of weights, which may be 0.
-        It is used for metrics that are not functions of means.
+        Metrics that are not functions of means need this function.
     of_uniform : callable or None
-        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density. It exists
-        for metrics that depend only on the PIT values. ``entry`` contains sorted uniform numbers, one per
-        row, in place of the PIT values.
+        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density. Only
+        metrics that depend only on the PIT values have this function. ``entry`` contains sorted uniform
+        numbers, one per row, in place of the PIT values.
     """
 
     rows: Callable[..., RowValues | None] | None = None
@@ -98,8 +100,8 @@ class Merging:
     rows : callable or None
         ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
     exact : bool or callable
-        Whether the value equals the metric of all rows up to rounding, or a function ``exact(**options)``
-        that returns this.
+        Whether the value is exact up to rounding, or a function ``exact(**options)`` that returns whether it
+        is exact.
     """
 
     needs: tuple[str, ...]
@@ -115,16 +117,18 @@ class MetricSpec:
     Parameters
     ----------
     abbreviation, title : str
-        Short name, which is part of the scorer's name, and long name for tables and axis labels.
+        Short name and long name. The short name is part of the name of the scorer. The long name is shown in
+        tables and axis labels.
     units : int or "log"
         Exponent of the units of y. If all y are multiplied by c, the metric with default options is
         multiplied by ``c ** units``. For "log", log(c) is added to the metric.
     direction : {"lower", "higher"} or None
-        Better direction; None for a descriptive number.
+        Better direction. None for a descriptive number.
     optimum : float, str or None
         Value of the best possible forecast. A string is the name of the option that has this value.
     optimum_of_sets : str or None
-        Name of the option that has the value of the best possible sets, for sets instead of probabilities.
+        For forecasts that are sets instead of probabilities: name of the option that has the value of the
+        best possible sets.
     needs : {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
         Type of forecast that the metric requires. Metrics of intervals also accept bounds. Metrics with
         "proba" and "set" evaluate forecasts of classes and have the argument ``labels``. Metrics of sets also
@@ -146,8 +150,8 @@ class MetricSpec:
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
     crps_part : {"miscalibration", "discrimination", "uncertainty"} or None
-        Part of the CRPS that is the metric. Reports compute all parts together, and omit their intervals,
-        because rows that are repeated in a resample increase the parts.
+        Part of the CRPS that the metric measures. Reports compute all parts together. They omit the intervals
+        of the parts, because repeated rows of a resample increase the parts.
     """
 
     abbreviation: str
@@ -210,7 +214,17 @@ class MetricSpec:
         A required option has the default ``inspect.Parameter.empty``.
         """
         parameters = inspect.signature(self.function).parameters
-        return {name: item.default for name, item in parameters.items() if name not in _NOT_OPTIONS}
+        return {
+            name: item.default
+            for name, item in parameters.items()
+            if name not in _NOT_OPTIONS and not (name in _BOUNDS and item.default is None)
+        }
+
+    @property
+    def definition(self) -> str:
+        """Return the first sentence of the function's docstring as a noun phrase."""
+        summary = (self.compute.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
+        return summary[:1].upper() + summary[1:]
 
     @property
     def required_options(self) -> tuple[str, ...]:

@@ -75,13 +75,13 @@ def threshold_weighted_crps_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the threshold-weighted CRPS, the part of the CRPS between two values of y.
+    r"""Return the threshold-weighted CRPS: the part of the CRPS between two values of y.
 
     The smaller the better, minimum is zero. The score compares forecasts in a region that matters, such as
     floods or prices above a limit. The score is proper: the true distribution has the best expected score. Do
-    not instead compute an unweighted score from only the rows with targets in the region. That score is not
-    proper, because it favors forecasts that always predict values in the region (the forecaster's dilemma).
-    The score cannot distinguish forecasts that differ only outside the region.
+    not compute an unweighted score from only the rows with targets in the region. Such a score is not proper,
+    because it favors forecasts that always predict values in the region (the forecaster's dilemma). If two
+    forecasts differ only outside the region, their scores are equal.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def threshold_weighted_crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf
-        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the CRPS. A
-        scorer needs at least one bound, such as ``make_scorer("twcrps", lower=2.0)``.
+        Bounds of the region, in the units of y. ``lower`` must be less than ``upper``. Without bounds, the
+        score is the CRPS. A scorer needs at least one bound, such as ``make_scorer("twcrps", lower=2.0)``.
 
     Returns
     -------
@@ -103,17 +103,17 @@ def threshold_weighted_crps_loss(
 
     See Also
     --------
-    quantile_weighted_crps_loss : Weights on levels instead of values of y.
+    quantile_weighted_crps_loss : CRPS with weights on levels instead of values of y.
     threshold_weighted_nll_loss : Logarithmic score of a region.
-    skuq.distributions.Supported : The clipped forecasts.
+    skuq.distributions.Supported : Clipped distribution.
 
     Notes
     -----
     .. math:: \int_a^b (F(t) - 1\{t \ge y\})^2 dt
 
-    The score is the CRPS of the forecast and of the target after both are clipped to the region, and has a
-    closed form for the families listed in `~skuq.distributions.Supported`. For bounds that differ between
-    rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
+    To compute the score, the forecast and the target are clipped to the region, and the CRPS of the result is
+    computed. A closed form exists for the families listed in `~skuq.distributions.Supported`. For bounds that
+    differ between rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
 
     References
     ----------
@@ -178,7 +178,7 @@ def quantile_weighted_crps_loss(
     sample_weight: ArrayLike | None = None,
     weighting: str = "tails",
 ) -> float:
-    r"""Return the quantile-weighted CRPS, the integral of weighted pinball losses over all levels.
+    r"""Return the quantile-weighted CRPS: the integral of weighted pinball losses over all levels.
 
     The smaller the better, minimum is zero. The score is proper. It gives more weight to the tails or to the
     center of the forecast of each row. `threshold_weighted_crps_loss` gives weight to the same values of y in
@@ -200,7 +200,7 @@ def quantile_weighted_crps_loss(
     Returns
     -------
     loss : float
-        In the units of y, at most `crps_loss`. Compare only values of one weighting.
+        In the units of y. At most `crps_loss`. Compare only values with the same weighting.
 
     See Also
     --------
@@ -210,7 +210,7 @@ def quantile_weighted_crps_loss(
     -----
     .. math:: 2 \int_0^1 \rho_p(y, Q(p))\, v(p)\, dp
 
-    with the pinball loss :math:`\rho_p`. The integral is exact for `~skuq.distributions.Empirical`. Most
+    where :math:`\rho_p` is the pinball loss. The integral is exact for `~skuq.distributions.Empirical`. Most
     other families need about 250 quantiles per row. Location-scale families need these quantiles only once
     for all rows. A mixture needs 100 evaluations of the cdf of each member.
 
@@ -265,7 +265,7 @@ def threshold_weighted_nll_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the censored log score, the log score with all values outside a region merged.
+    r"""Return the censored log score: the log score if all values outside a region are merged.
 
     The smaller the better, without a minimum. The score is proper. For a target inside the region, the score
     is the negative log density at the target. For a target outside, the score is the negative log of the
@@ -281,8 +281,8 @@ def threshold_weighted_nll_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     lower, upper : float, default=-inf, inf
-        Region, in the units of y; ``lower`` is less than ``upper``. Without bounds, the score is the NLL. A
-        scorer needs at least one bound, such as ``make_scorer("twnll", lower=2.0)``.
+        Bounds of the region, in the units of y. ``lower`` must be less than ``upper``. Without bounds, the
+        score is the NLL. A scorer needs at least one bound, such as ``make_scorer("twnll", lower=2.0)``.
 
     Returns
     -------
@@ -297,12 +297,12 @@ def threshold_weighted_nll_loss(
 
     See Also
     --------
-    threshold_weighted_crps_loss : Defined for every distribution.
+    threshold_weighted_crps_loss : Score that is defined for every distribution.
     nll_loss : The log score of all values.
 
     Notes
     -----
-    With bounds a and b,
+    Let a and b be the bounds. The score of a row is
 
     .. math:: -1\{a < y < b\} \log f(y) - 1\{y \le a \text{ or } y \ge b\} \log(F(a) + 1 - F(b)).
 

@@ -1,4 +1,4 @@
-"""Worst-slab coverage, which is the lowest coverage between two parallel planes in X."""
+"""Worst-slab coverage: the lowest coverage between two parallel planes in X."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def distinct_rows(
 def lowest_segment(
     covered: FloatArray, total: FloatArray, least: float, level: float
 ) -> tuple[float, int, int] | None:
-    """Return the coverage, the start and the stop of the run of rows with the lowest coverage, or None."""
+    """Return coverage, start and stop of the run of rows with the lowest coverage, or None without a run."""
     # A run of rows needs at least the weight `least`. For each stop, this is the last start of such a run.
     last = np.searchsorted(total, total - least, side="right") - 1
     stops = np.flatnonzero(last >= 0)
@@ -148,15 +148,15 @@ def worst_slab_coverage(
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the worst-slab coverage (WSC), the lowest coverage between two parallel planes in X.
+    r"""Return the worst-slab coverage (WSC): the lowest coverage between two parallel planes in X.
 
     Neither larger nor smaller values are better: compare the value with the nominal coverage. A slab contains
-    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to search
-    for the slab with the lowest coverage, along random directions. The coverage of this slab is computed from
-    the other rows, so that the search causes no bias. The metric is not proper, so useless intervals may look
-    perfect: suppose that 90 % of the intervals, chosen at random, are infinite, and all other intervals miss
-    their targets. Every slab then has a coverage of about 90 %. Use the scorer of this metric for monitoring,
-    and select models by `crps_loss` or `interval_score_loss`.
+    the rows whose projection on a direction in X lies between two bounds. Part of the rows is used to find
+    the slab with the lowest coverage. The search uses random directions. The coverage of this slab is
+    computed from the other rows, so that the search causes no bias. The metric is not proper, so useless
+    intervals may look perfect. For example, suppose that a random 90 % of the intervals are infinite and that
+    all other intervals miss their targets. Every slab then has a coverage of about 90 %. Use the scorer of
+    this metric for monitoring, and select models by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -173,14 +173,14 @@ def worst_slab_coverage(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1
-        Smallest share of the search rows in a slab, between 0 and 1.
+        Smallest share of the search rows that a slab may contain, between 0 and 1.
     n_directions : int, default=1000
         Number of random directions. With one feature, there is only one direction.
     search_size : float, default=0.25
         Share of the rows used for the search, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
-        Controls the split and the directions. Pass an int to compare models on the same split and directions,
-        and for reproducible output across calls.
+        Controls the split and the directions. Pass an int to get the same split and directions in every call.
+        Models are then compared on the same rows.
 
     Returns
     -------
@@ -199,11 +199,12 @@ def worst_slab_coverage(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
-    conditional_coverage_error : Coverage error from a classifier; less noisy, and not limited to slabs.
+    conditional_coverage_error : Coverage error estimated by a classifier. It is less noisy and not limited to
+        slabs.
     conditional_coverage : Coverage in given groups or bins.
 
     Notes
@@ -213,12 +214,12 @@ def worst_slab_coverage(
         \mathrm{WSC} = \min_{v, a < b} \frac{\sum_i Z_i 1\{a \le v^\top x_i \le b\}}
             {\sum_i 1\{a \le v^\top x_i \le b\}}
 
-    over slabs that contain at least a share `min_share` of the rows, with :math:`Z_i = 1\{l_i \le y_i \le
-    u_i\}` [1]_. Without a split, the minimum over all rows would be far below nominal even for perfect
-    intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio along one direction
-    exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. If the region of low
-    coverage is not a slab, for example both ends of a feature, the search finds only a part of the region, or
-    nothing.
+    The minimum is over all slabs that contain at least the share `min_share` of the rows, and
+    :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. Without a split, the minimum over all rows would be far below
+    nominal even for perfect intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio
+    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The
+    region of low coverage may not be a slab. For example, the coverage may be low at both ends of a feature.
+    The search then finds only a part of the region, or nothing.
 
     References
     ----------
@@ -241,7 +242,7 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(y, truth, X, random_state=0), 2)
     0.91
 
-    Useless intervals with the same value as the true distribution:
+    Useless intervals have the same value as the true distribution:
 
     >>> useless = np.where(rng.random((5000, 1)) < 0.9, [-np.inf, np.inf], 99.0)
     >>> round(worst_slab_coverage(y, useless, X, random_state=0), 2)
@@ -271,7 +272,7 @@ def worst_slab_coverage(
     if not rows.size:
         raise ValueError(
             f"`y_true` must have more rows. The worst slab was found on {search.size} rows, and none of the "
-            f"{read.size} other rows lies in it. Pass more rows or a larger `min_share`."
+            f"{read.size} other rows lies in this slab. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
 

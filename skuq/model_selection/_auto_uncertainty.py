@@ -44,79 +44,82 @@ from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
-"""Metrics that can have constraints, and for each metric the column with its values."""
+"""Metrics that can have constraints. The values of the dict are columns of the leaderboard."""
 
 
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     """Search for the best predictive distribution within a time budget.
 
     The search selects the model, the parameters, the method and the recalibrator with the lowest out-of-fold
-    CRPS. It covers linear models, forests, boosting and networks if their packages are installed. Prefer
-    `UncertaintyRegressor` if you have chosen the model. Prefer scikit-learn's searches with a scorer of skuq
-    if you have chosen the candidates.
+    CRPS. The default space contains linear models, forests, boosting and networks if their packages are
+    installed. Prefer `UncertaintyRegressor` if you have chosen the model. Prefer scikit-learn's searches with
+    a scorer of skuq if you have chosen the candidates.
 
     Parameters
     ----------
     space : dict or None, default=None
-        Search space, as `search_space` returns it. None is the default space.
+        Search space, in the form that `search_space` returns. None means the default space.
     time_budget : float or None, default=60
-        Wall-clock time in seconds. It includes imports of packages and the final fits. None is no limit.
+        Wall-clock time in seconds. It includes imports of packages and the final fits. None means no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
-        reproducible. With a time budget, they depend on the speed of the computer.
+        reproducible. With a time budget, results depend on the speed of the computer.
     pool : bool, default=True
         Whether a pool of the best candidates of all base models is also a candidate.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on the out-of-fold coverage and mean width of 90 % intervals, such as
-        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
-        lowest CRPS among the candidates that satisfy all constraints is selected. A constraint that all
-        values of its metric satisfy, or that no value satisfies, raises an error.
+        Constraints on the out-of-fold coverage and mean width of 90 % intervals, such as ``{"picp": (">=",
+        0.88)}`` or ``{"mpiw": ("<=", 2.5)}``. See `refit_best`. Among the candidates that satisfy all
+        constraints, the candidate with the lowest CRPS is selected. A constraint that every possible value of
+        its metric satisfies, or that no possible value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. Three folds take half as much time as five folds, the default of other estimators. With an int
-        k, the folds are ``KFold(k, shuffle=True)``, but forests and deep ensembles use their out-of-bag rows
-        instead. With a splitter, for example for groups or time series, all candidates and the methods inside
-        them use its folds. With an iterable, all candidates use its folds, and the methods inside them use
-        random folds. If there is only one fold, pools and recalibrators are fitted to each half of the test
-        rows and evaluated on the other half.
+        Folds. The default of other estimators is five folds, which take twice as much time as three folds.
+        With an int k, the folds are ``KFold(k, shuffle=True)``, but forests and deep ensembles use their
+        out-of-bag rows instead. A splitter, for example for groups or time series, is used for all
+        candidates, and also for the folds inside their methods. An iterable is used for all candidates, but
+        the folds inside their methods are random. If there is only one fold, pools and recalibrators are
+        fitted to each half of the test rows and evaluated on the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
         Method that selects candidates after each base model has been tried with its own parameters. "optuna"
-        is Optuna's tree-structured Parzen estimator. "halving" draws random candidates and stops all but the
-        best third after each fold. "auto" is "optuna" if Optuna is installed, otherwise "halving".
+        is Optuna's tree-structured Parzen estimator. "halving" draws random candidates, and only the best
+        third continues after each fold. "auto" means "optuna" if Optuna is installed, and otherwise
+        "halving".
     storage : str, optuna storage or None, default=None
-        Storage of Optuna, which makes it possible to resume a search or to share it between processes. It is
-        the URL of a database, such as ``"sqlite:///trials.db"``, or a storage object, such as Optuna's
+        Storage of Optuna. With a storage, a search can be resumed, or shared between processes. Pass the URL
+        of a database, such as ``"sqlite:///trials.db"``, or a storage object, such as Optuna's
         JournalStorage. None stores the trials in memory.
     study_name : str or None, default=None
-        Name of the study in the storage. A name that already exists resumes this study; its data, folds,
+        Name of the study in the storage. If a study with this name exists, it is resumed. Its data, folds,
         space and constraints must be the same.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit on one thread, and at most 4 fits run at the
-        same time. ``n_jobs`` changes the results only because of the time budget. With a time budget of less
-        than 20 seconds, one job is used, because the start of processes takes seconds.
+        Number of jobs that run in parallel. Each job is a fit on one thread. At most 4 fits run at the same
+        time. Without a time budget, the results do not depend on ``n_jobs``. With a time budget of less than
+        20 seconds, one job is used, because the start of processes takes seconds.
     random_state : int, RandomState instance or None, default=None
         Seed of the search. An integer makes results reproducible if there is no time budget and no other
         search has used the same stored study.
     verbose : int, default=0
-        With 1, a line about each candidate is written to stderr.
+        With 1, one line per candidate is written to stderr.
 
     Attributes
     ----------
     best_estimator_ : estimator
         The selected model, fitted to all rows: an `UncertaintyRegressor`, or a `MixtureRegressor` for a pool.
-        If the model needs a recalibrator, or an encoder of strings and dates, it is a Pipeline with these
-        steps. The members of a `MixtureRegressor` are frozen, so neither another fit nor a clone changes
-        them.
+        If a recalibrator, or an encoder of strings and dates, is needed, the model is a Pipeline with these
+        steps. The members of a `MixtureRegressor` are frozen: they are not refitted if the model is cloned or
+        fitted again.
     leaderboard_ : DataFrame
-        One row per candidate, with the winner first. The columns are ``"base"``, ``"method"`` and
-        ``"recalibration"``; the mean ``"crps"`` of the out-of-fold forecasts and its ``"standard_error"``;
-        the ``"coverage"`` and the mean ``"width"`` of their 90 % intervals; the ``"seconds"`` of all fits;
-        ``"state"``; and ``"params"``, or the weights of a pool. The state is "complete", "pruned" (stopped
-        after a few folds), "stored" (in the storage and not fitted again), "out of time" (not enough time for
-        the next fit) or "failed" (an error).
+        One row per candidate, with the winner first. The columns ``"base"``, ``"method"`` and
+        ``"recalibration"`` describe the candidate. ``"crps"`` is the mean CRPS of its out-of-fold forecasts,
+        and ``"standard_error"`` is the standard error of this mean. ``"coverage"`` and ``"width"`` are the
+        coverage and the mean width of its 90 % intervals. ``"seconds"`` is the time of all fits. ``"params"``
+        contains the parameters, or the weights of a pool. ``"state"`` is "complete", "pruned" (stopped after
+        a few folds), "stored" (in the storage and not fitted again), "out of time" (not enough time for the
+        next fit) or "failed" (an error).
     time_spent_ : dict of str to float
-        Seconds by use: ``"imports"`` of packages; ``"probes"``, which are fits to few rows that measure the
-        time of a model; ``"trials"``, which are fits and forecasts of candidates; ``"choice"``, the weights
-        of the pool and the recalibrators; ``"refits"`` to all rows; ``"other"``; and ``"total"``.
+        Seconds by use. ``"imports"`` is the time for imports of packages. ``"probes"`` are fits to few rows
+        that measure the time of a model. ``"trials"`` are fits and forecasts of candidates. ``"choice"`` is
+        the computation of the weights of the pool and of the recalibrators. ``"refits"`` are fits to all
+        rows. All other time is in ``"other"``, and the sum is ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -130,38 +133,39 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     -----
     Each base model is first tried with its own parameters and with the method of
     ``UncertaintyRegressor(method="auto")``. A candidate is fitted to one fold after another, with
-    ``effort="low"``. After each fold, candidates that are not in the best third are stopped [1]_, [2]_.
+    ``effort="low"``. After each fold, all candidates except the best third are stopped [1]_, [2]_.
 
-    Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model and of
-    their pool, and are evaluated on the other folds. This does not need further fits of models.
-    Recalibrations of the same forecasts are equally good if their CRPS is within half a percent of the
-    smallest CRPS; among these, the recalibration with the coverage closest to 90 % is selected. The pool
-    averages quantile functions, with the weights of `MixtureRegressor`.
+    Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and to the
+    forecasts of the pool of these candidates. They are evaluated by cross-validation, which needs no further
+    fits of models. Recalibrations of the same forecasts count as equally good if their CRPS is within half a
+    percent of the smallest CRPS. Among them, the recalibration with the coverage closest to 90 % is selected.
+    The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
     A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
     from earlier fits of the same base model and method. Before the first fit, the time is estimated from
     typical times for the packages of the default space and, if needed, from fits to 100, 400, 1600, ... rows.
     The first candidate is the first base model for which there is enough time, if necessary with fewer trees.
     If there is not enough time for any base model, the fastest base model is fitted, and the search exceeds
-    its budget. No candidate is fitted twice, so a space without continuous parameters may end the search
-    early. If a base model with its own parameters fails with a method, this combination is not tried again.
+    its budget. No candidate is fitted twice. If the space has no continuous parameters, the search may
+    therefore end early. If a base model with its own parameters fails with a method, this combination of base
+    model and method is not tried again.
 
     All base models of the default space accept data frames with strings, categories, dates and missing
     values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers
-    for forests and CatBoost, and to indicators for other models. For these other models, missing values are
-    replaced by medians. A date is converted to the number of days since 1970 and its positions in the year,
-    the week and the day. The encoders are fitted to X of all rows, without the target.
+    for forests and CatBoost, and to indicators for other models. For the models that need indicators, missing
+    values are replaced by medians. A date is converted to the number of days since 1970 and to its positions
+    in the year, the week and the day. The encoders are fitted to X of all rows, without the target.
 
     If Ctrl-C or SIGTERM interrupts a trial, the trial is recorded as failed in the storage. A resumed search
     first fits the best stored candidate of each base model again, because forecasts are not stored. It then
-    fits the interrupted candidates. A trial of a killed process counts as interrupted; a process on another
-    computer counts as killed five minutes after its last heartbeat. A candidate that was interrupted three
-    times is not repeated. Candidates that another process evaluates are skipped unless there is no other
-    candidate.
+    fits the interrupted candidates. A trial of a killed process counts as interrupted. A running search
+    stores the current time at regular intervals (heartbeat). A process on another computer counts as killed
+    five minutes after its last heartbeat. A candidate that was interrupted three times is not repeated.
+    Candidates that another process evaluates are skipped unless there is no other candidate.
 
     The scores of the leaderboard are slightly optimistic for the winner, because they are used to select it.
-    For an unbiased estimate, pass the whole regressor to ``cross_validate``: a separate search then runs on
-    the training rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
+    For an unbiased estimate, pass the regressor to ``cross_validate``. A separate search then runs on the
+    training rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
 
     An error of a candidate or of a recalibrator gives a FitFailedWarning. If all candidates fail, the first
     error is raised.
@@ -227,20 +231,21 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         space : dict
-            ``"estimators"`` is a dict with a dict for each base model, in the order of the search. The keys
-            are the names of the base models, which must not be ``"pool"``. The dict of a base model has these
-            keys; only ``"estimator"`` is required.
+            ``"estimators"`` is a dict from names of base models to dicts, in the order of the search. The
+            name ``"pool"`` is not allowed. The dict of a base model has the following keys. Only
+            ``"estimator"`` is required.
 
             - ``"estimator"``: the regressor.
             - ``"params"``: for each parameter of the search, a list of values or a frozen scipy.stats
               distribution (``uniform``, ``loguniform`` or ``randint``).
-            - ``"methods"``: methods of `UncertaintyRegressor`; by default, all methods whose rules apply to
-              the regressor. "forest" and "bootstrap" use random out-of-bag rows, so they are skipped unless
-              ``cv`` is an int; if no method is left, the default is used.
-            - ``"encoding"``: encoding of strings, dates and missing values, "codes", "categories" or
-              "numbers"; see Notes of the class. Without this key, X is not changed.
+            - ``"methods"``: a list of methods of `UncertaintyRegressor`. By default, all methods whose rules
+              apply to the regressor. "forest" and "bootstrap" use random out-of-bag rows, so they are skipped
+              if ``cv`` is not an int. If no method is left, the default is used.
+            - ``"encoding"``: encoding of strings, dates and missing values: "codes", "categories" or
+              "numbers". See the Notes of the class. Without this key, X is not changed.
 
-            ``"recalibrators"`` is a dict of recalibrators by name; None does not change the forecasts.
+            ``"recalibrators"`` is a dict of recalibrators by name. The value None means that the forecasts
+            are not recalibrated.
 
         Examples
         --------
@@ -271,7 +276,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         if self.n_trials is not None:
             check_integer(self.n_trials, "n_trials")
         elif seconds is None:
-            raise ValueError("`time_budget` and `n_trials` must not both be None: set one of them.")
+            raise ValueError(
+                "`time_budget` and `n_trials` must not both be None. Set `time_budget` or `n_trials`."
+            )
         check_option(self.pool, "pool", (True, False))
         check_option(self.engine, "engine", ("auto", "optuna", "halving"))
         check_integer(self.verbose, "verbose", 0)
@@ -362,8 +369,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
-                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the candidate with "
-                f"the smallest relative violation, {least:.3g}, is selected.",
+                f"no complete candidate satisfies {', '.join(map(str, constraints))}. The candidate with "
+                f"the smallest relative violation ({least:.3g}) is selected.",
                 ConstraintWarning,
             )
         self.best_estimator_ = winner.fit(search.evaluator)
@@ -384,7 +391,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, weights to all candidates.
+        """Return the metadata routing: ``groups`` for the splitter, weights for all candidates.
 
         Returns
         -------

@@ -70,9 +70,10 @@ def _check_range(constraint: Constraint) -> None:
         share = "every"
     else:
         return
-    hint = " Coverages and rates are fractions, not percentages." if spec.bounds == (0, 1) else ""
+    hint = " Pass coverages and rates as fractions, not as percentages." if spec.bounds == (0, 1) else ""
     raise ValueError(
-        f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}'. "
+        f"`subject_to` must have constraints that some values satisfy and other values violate, got "
+        f"'{constraint}'. "
         f"The value of {constraint.name} is always in [{low:g}, {high:g}], and {share} value in this range "
         f"satisfies the constraint.{hint}"
     )

@@ -59,45 +59,44 @@ def cross_val_predict_dist(
     """Return the out-of-fold predictive distribution of each row.
 
     This function is the counterpart of `sklearn.model_selection.cross_val_predict` for distributions. Use it
-    for calibration plots, to fit a recalibrator, or for stacking. To evaluate a model, use `cross_validate`
-    with skuq's scorers, which scores each fold separately.
+    for calibration plots, to fit a recalibrator, or for stacking. To evaluate a model, use scikit-learn's
+    `cross_validate` with skuq's scorers. It scores each fold separately.
 
     Parameters
     ----------
     estimator : estimator
         Any estimator that `predict_dist` accepts; cloned for each fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
-        Features, or predictions for a recalibrator.
+        Features. If the estimator is a recalibrator, pass its input: a Distribution.
     y : array-like of shape (n,) or (n, d), default=None
         The target, or d targets for an estimator with joint distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds, which must test every row exactly once unless ``return_rows``. None is 5 folds. An int k is
-        ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
-        shuffled, because models would have to extrapolate if the rows of X are sorted.
+        Folds. With ``return_rows=False``, they must test every row exactly once. None means 5 folds. An int k
+        means ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
+        shuffled, because without shuffling, models would have to extrapolate if the rows of X are sorted.
     groups : array-like of shape (n,), default=None
-        Groups for a splitter that uses groups. If metadata routing is enabled, pass them in ``params``.
+        Groups for a splitter that uses groups. If metadata routing is enabled, pass the groups in ``params``.
     params : dict, default=None
         Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds. If
-        metadata routing is enabled, they are routed to the splitter and to ``fit`` as requested.
+        metadata routing is enabled, the parameters are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     return_rows : bool, default=False
-        Whether to return the tested rows too. The splitter may then test some rows several times or never,
-        as ``TimeSeriesSplit`` does.
+        Whether to also return the tested rows. With True, the splitter may test some rows several times or
+        never. For example, ``TimeSeriesSplit`` never tests the first rows.
 
     Returns
     -------
     dist : Distribution or JointDistribution
-        Distributions of the n rows in the order of X, in the units of y. With ``return_rows``, distributions
-        of the rows in ``rows``.
+        Distributions of the n rows in the order of X, in the units of y. With ``return_rows=True``,
+        distributions of the rows in ``rows``.
     rows : ndarray of int
-        Indices of the tested rows in ascending order. Only with ``return_rows``.
+        Indices of the tested rows in ascending order. Only returned with ``return_rows=True``.
 
     Raises
     ------
     ValueError
-        If ``cv`` does not test every row exactly once, unless ``return_rows``. `RecalibratedRegressor`
-        supports such splitters too.
+        If ``cv`` does not test every row exactly once and ``return_rows`` is False.
     NotProbabilisticError
         If the fitted estimator has no predictive distribution.
 
@@ -154,7 +153,7 @@ def _keeps_shape(estimator: Any, y: Any) -> bool:
 def _route(
     estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Return the folds and the fit parameters. The metadata is routed to the splitter and to ``fit``."""
+    """Return the folds and the fit parameters, after metadata routing to the splitter and to ``fit``."""
     if groups is not None:
         raise ValueError(
             "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "

@@ -30,13 +30,14 @@ def refit_best(
     Parameters
     ----------
     scorer_name : str
-        Key in ``scoring`` of the scorer that is maximized, such as "neg_crps".
+        Name of the scorer that is maximized, such as "neg_crps". It must be a key in ``scoring``.
     subject_to : dict of str to (operator, limit), default=None
         Constraints on the mean test values of other metrics, in the units of the metric and without ``neg_``:
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
-        uses the scorer ``neg_ence`` with the opposite sign; a constraint on "mean_absolute_error" uses
-        ``neg_mean_absolute_error`` of scikit-learn. Times such as "mean_fit_time" are also allowed. A
-        constraint that all values of its metric satisfy, or that no value satisfies, raises an error.
+        uses the scorer ``neg_ence`` with the opposite sign. A constraint on "mean_absolute_error" uses
+        scikit-learn's ``neg_mean_absolute_error`` with the opposite sign. Times such as "mean_fit_time" are
+        also allowed. A constraint that every possible value of its metric satisfies, or that no possible
+        value satisfies, raises an error.
 
     Returns
     -------
@@ -47,16 +48,17 @@ def refit_best(
     Raises
     ------
     ValueError
-        During the search, if a metric is not in ``cv_results_``, or if all candidates have a NaN. A candidate
-        with a NaN in its score or in a constraint is never selected.
+        During the search, if a metric is not in ``cv_results_``, or if no candidate can be selected because
+        of NaN. A candidate with a NaN in its score or in a constraint is never selected.
 
     Warns
     -----
     ConstraintWarning
         During the search, if no candidate satisfies all constraints. The candidate with the smallest relative
-        violation is then selected; if several candidates have the same violation, the score decides. A
-        relative violation is the largest violation of a candidate, divided by the limit (or by 1 if the limit
-        is 0).
+        violation is then selected. If several candidates have the same violation, the candidate with the best
+        score is selected. A violation is the distance from the limit. The relative violation is the violation
+        divided by the limit (or by 1 if the limit is 0). For several constraints, it is the largest of their
+        relative violations.
 
     See Also
     --------
@@ -64,9 +66,9 @@ def refit_best(
 
     Notes
     -----
-    With a callable ``refit``, scikit-learn does not define ``best_score_``; use
-    ``cv_results_["mean_test_neg_crps"][search.best_index_]``. ``search.score`` raises an error; use
-    ``get_scorer("neg_crps")(search, X, y)``. ``predict``, ``best_estimator_``, ``best_params_`` and
+    With a callable ``refit``, scikit-learn does not define ``best_score_``. Use
+    ``cv_results_["mean_test_neg_crps"][search.best_index_]`` instead. ``search.score`` raises an error. Use
+    ``get_scorer("neg_crps")(search, X, y)`` instead. ``predict``, ``best_estimator_``, ``best_params_`` and
     `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV cannot use a callable ``refit``,
     because it accepts only one metric.
 
@@ -93,15 +95,16 @@ def refit_best(
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
             f"`scorer_name` must be a metric with a direction, got {scorer_name!r}. For this metric, neither "
-            f"higher nor lower is better. Use it as a constraint. Or maximize 'neg_{scorer_name}', and pass "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) under this name in `scoring`."
+            f"higher nor lower is better. Use it as a constraint. To minimize it, pass "
+            f"make_scorer({scorer_name!r}, greater_is_better=False) in `scoring` under the name "
+            f"'neg_{scorer_name}', and use this name as `scorer_name`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 
 
 @dataclass(frozen=True)
 class RefitBest:
-    """Callable that returns the best candidate of ``cv_results_``. It is the result of `refit_best`."""
+    """Callable that returns the index of the best candidate. It is the result of `refit_best`."""
 
     scorer_name: str
     constraints: tuple[Constraint, ...] = ()
@@ -115,7 +118,7 @@ class RefitBest:
             raise ValueError(
                 f"at least one candidate must have finite values of {self.scorer_name!r} and of the "
                 "constraints, but all candidates have a NaN. Pass error_score='raise' to the search to see "
-                "the error."
+                "the cause."
             )
         least = violation[valid].min()
         if least > 0:
@@ -137,8 +140,8 @@ class RefitBest:
     def _warn(self, least: float) -> None:
         limits = ", ".join(map(str, self.constraints))
         warn_user(
-            f"no candidate satisfies {limits}; the candidate with the smallest relative violation, "
-            f"{least:.3g}, is selected.",
+            f"no candidate satisfies {limits}. The candidate with the smallest relative violation "
+            f"({least:.3g}) is selected.",
             ConstraintWarning,
         )
 
@@ -175,5 +178,5 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
 def _listing(cv_results: Mapping[str, Any]) -> str:
     names = [key.removeprefix(_PREFIX) for key in cv_results if key.startswith(_PREFIX)]
     if names == ["score"]:
-        return "it has a single metric; pass scoring=scorers(...)"
+        return "it has a single metric: pass scoring=scorers(...)"
     return ", ".join(names) or "it has none"

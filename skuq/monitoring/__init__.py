@@ -4,6 +4,7 @@ from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 from skuq.monitoring._calibration_drift import calibration_drift
 from skuq.monitoring._coverage_monitor import CoverageMonitor
 from skuq.monitoring._exchangeability_monitor import ExchangeabilityMonitor
+from skuq.monitoring._pending_forecasts import PendingForecasts
 from skuq.monitoring._pit_monitor import PITMonitor
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "ExchangeabilityMonitor",
     "MetricAccumulator",
     "PITMonitor",
+    "PendingForecasts",
     "calibration_drift",
 ]

@@ -21,35 +21,36 @@ METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
     r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
-    The rows of each period, such as an hour, a day or a month, are accumulated separately. The table has the
-    coverage, the width and the CRPS of each period, and a flag for periods in which the coverage or the PIT
-    is significantly wrong. For a calibrated model, the probability of one or more flags in the table is at
-    most `false_alarm`. The table describes past periods. For an alarm as soon as the evidence suffices, use
+    The rows of each period, such as an hour, a day or a month, are accumulated separately. The table contains
+    the coverage, the width and the CRPS of each period. A period is flagged if a test of its coverage or of
+    its PIT rejects calibration. For a calibrated model, the probability that any period is flagged is at most
+    `false_alarm`. The table describes past periods. To test the coverage while rows arrive, use
     `CoverageMonitor`.
 
     Parameters
     ----------
     periods : mapping of label to MetricAccumulator
-        Accumulated rows of each period, in chronological order, all with the same `coverage`. Each
-        accumulator needs the metrics "crps" and "mpiw", and the curves "calibration" and "reliability".
-        ``MetricAccumulator()`` has all of them. Forecasts with atoms have no log score, so they need
-        ``MetricAccumulator("crps", "mpiw")``.
+        Accumulated rows of each period, in chronological order. All accumulators must have the same
+        `coverage`. Each accumulator needs the metrics "crps" and "mpiw", and the curves "calibration" and
+        "reliability". ``MetricAccumulator()`` has these metrics and curves. For forecasts with atoms, use
+        ``MetricAccumulator("crps", "mpiw")``, because the default metrics include the log score, which
+        requires a density.
     false_alarm : float, default=0.01
-        Largest probability of one or more flags in the table of a calibrated model, in (0, 1).
+        Largest probability that any period of a calibrated model is flagged, in (0, 1).
 
     Returns
     -------
     table : DataFrame
         One row per period, indexed by its label.
 
-        - `n`: number of rows, the sum of weights.
+        - `n`: sum of the weights of the rows.
         - `coverage`, `low`, `high`: share of targets inside their central interval, and the confidence
           interval of this share. With a probability of at least ``1 - false_alarm / 2``, the confidence
           intervals of all periods contain the coverage of the model.
-        - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
+        - `crps`, `crps_standard_error`: mean CRPS and its standard error, in the units of y.
         - `width`: mean width of the central intervals, in the units of y.
-        - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance; above 1 if the
-          predicted standard deviations are too small.
+        - `rmse_to_rmv`: root mean squared error divided by the root mean predicted variance. A value above 1
+          means that the predicted standard deviations are too small.
         - `pit_distance`: largest distance of the calibration curve from the diagonal.
         - `p_coverage`, `p_pit`: p-values of the tests of coverage and of uniformity of the PIT, adjusted
           for the number of tests in the table.
@@ -58,14 +59,14 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     Raises
     ------
     ValueError
-        If an accumulator has no rows, or if it has no required metric or curve.
+        If an accumulator has no rows, or if a required metric or curve is missing.
 
     See Also
     --------
-    CoverageMonitor : A test of coverage that is valid after every row.
+    CoverageMonitor : Sequential test of the coverage.
     MetricAccumulator : Accumulates the rows of a period.
     skuq.displays.CalibrationDriftDisplay : A plot of the table.
-    skuq.evaluation.expected_loss : An estimate of the error before the targets are observed.
+    skuq.evaluation.expected_loss : Estimate of the error before the targets are observed.
 
     Notes
     -----
@@ -73,18 +74,18 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both tests are valid for any
     number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
 
-    If forecasts have atoms (point masses), such as forecasts of counts or an `Empirical` distribution, their
-    central intervals cover more than nominal, even if the forecasts are calibrated. The test of coverage is
-    then one-sided against low coverage, and the test of the PIT detects intervals that are too wide. A change
-    may leave a model calibrated, for example if the noise increases and the predicted distributions become
-    wider by the right amount. Only the CRPS and the width show such a change.
+    If forecasts have atoms (point masses), such as forecasts of counts or an `Empirical` distribution, the
+    coverage of their central intervals is above nominal, even if the forecasts are calibrated. The test of
+    coverage is then one-sided against low coverage, and the test of the PIT detects intervals that are too
+    wide. A model may remain calibrated after a change. For example, the noise may increase, and the predicted
+    distributions may become wider by the right amount. Only the CRPS and the width show such a change.
 
     No fitted model is calibrated exactly. With very many rows, even small deviations are therefore flagged.
     `low`, `high` and `pit_distance` show the size of the deviations.
 
-    The false alarm rate holds for independent rows. The errors of neighboring hours are correlated, so the
-    effective number of rows is below `n`. In this case, use only every k-th hour, with k large enough for
-    uncorrelated errors.
+    The false alarm rate holds for independent rows. For hourly rows, the errors of neighboring hours are
+    correlated, so the effective number of rows is below `n`. In this case, use only every k-th hour, and
+    choose k so that the errors are uncorrelated.
 
     References
     ----------
@@ -119,7 +120,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     table.insert(2, "low", low)
     table.insert(3, "high", high)
     too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
-    # If a bound of a central interval is an atom, even a calibrated interval covers more than nominal.
+    # If a bound of a central interval is an atom, even a calibrated interval has a coverage above nominal.
     atoms = [accumulator.has_atoms for accumulator in periods.values()]
     by_coverage = np.where(atoms, too_few, 2 * np.minimum(too_few, too_many))
     adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))
@@ -150,7 +151,7 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
             )
         if accumulator.n_rows == 0:
             raise ValueError(
-                f"`periods` must hold rows in every period, got none for {label!r}. Leave it out."
+                f"`periods` must hold rows in every period, got none for {label!r}. Leave this period out."
             )
     found = sorted({accumulator.coverage for accumulator in periods.values()})
     if len(found) > 1:

@@ -23,9 +23,9 @@ class CoverageMonitor:
 
     The monitor compares targets with their intervals as rows arrive. The evidence against the nominal
     coverage is an e-value. If the coverage is nominal, the probability that the e-value ever reaches ``1 /
-    false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, a test for a fixed number
-    of rows that is repeated after each update eventually causes a false alarm. For a single period of fixed
-    length, `prediction_interval_coverage` and its standard error have more power.
+    false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, suppose that you repeat a
+    test for a fixed number of rows after each update. Eventually, this test causes a false alarm. For a
+    single period of fixed length, `prediction_interval_coverage` and its standard error have more power.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class CoverageMonitor:
     false_alarm : float, default=0.01
         Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
-        Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or one of
-        both ("two-sided"). Use "less" for conformal intervals and for forecasts with atoms, because these
-        intervals may correctly cover more than nominal.
+        Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
+        of them ("two-sided"). Use "less" for conformal intervals and for forecasts with atoms, because the
+        coverage of these intervals may be above nominal even if the model is correct.
 
     Attributes
     ----------
@@ -51,26 +51,27 @@ class CoverageMonitor:
 
     See Also
     --------
-    PITMonitor : A test of whole distributions.
-    prediction_interval_coverage : The share of targets in their interval.
+    PITMonitor : Sequential test of whole distributions.
+    prediction_interval_coverage : Share of targets in their interval.
 
     Notes
     -----
     Suppose that the coverage changes at row s. The evidence for this change is the likelihood ratio of the
-    misses from row s on. Under the alternative, the probability q of a miss is uniform on one side of the
-    nominal probability :math:`p = 1 - c`. With k misses in m rows, the evidence for low coverage
+    misses in row s and all later rows. Let p = 1 - c be the nominal probability of a miss. Under the
+    alternative, the probability q of a miss is uniform between p and 1 (low coverage), or between 0 and p
+    (high coverage). If there are k misses in m rows, the evidence for low coverage
 
     .. math:: E_s = \frac1{1 - p} \int_p^1 \frac{q^k (1 - q)^{m - k}}{p^k (1 - p)^{m - k}} \, dq
 
     is a supermartingale under the null hypothesis. The null hypothesis is that the probability of a miss in
     each row, given all previous rows, is at most p. The test assumes possible changes at every 256th row. The
-    e-value is the weighted mean of their likelihood ratios, with weight :math:`1 / (j (j + 1))` for the j-th
-    change [1]_. The e-value is therefore also a supermartingale. By Ville's inequality, the probability that
-    the e-value ever reaches 1 / a is at most a. The two-sided e-value is the mean of both one-sided e-values.
-    The test detects a coverage of 85 % instead of 90 % after a median of about 600 rows if the coverage is
-    low from the start. If the low coverage follows 10 000 rows with nominal coverage, the test detects it
-    after about 1300 rows. The time of an update is proportional to the number of new rows plus the number of
-    all previous rows divided by 256.
+    e-value is the weighted mean of the likelihood ratios of these changes. The weight of the j-th possible
+    change is :math:`1 / (j (j + 1))` [1]_. Therefore, the e-value is also a supermartingale. By Ville's
+    inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided e-value is the
+    mean of both one-sided e-values. Suppose that the nominal coverage is 90 % and the true coverage is 85 %.
+    If the coverage is low from the start, the median time of detection is about 600 rows. If the low coverage
+    follows 10 000 rows with nominal coverage, the median time is about 1300 rows. The time of an update is
+    proportional to the number of new rows plus the number of all previous rows divided by 256.
 
     References
     ----------
@@ -88,7 +89,7 @@ class CoverageMonitor:
     ...     monitor = monitor.update(y, (np.zeros(100), np.ones(100)))
     >>> monitor.alarm_
     False
-    >>> while not monitor.alarm_:  # the noise is now larger than predicted
+    >>> while not monitor.alarm_:  # now the noise is larger than predicted
     ...     y = 1.2 * rng.normal(size=100)
     ...     monitor = monitor.update(y, (np.zeros(100), np.ones(100)))
     >>> monitor.n_rows_

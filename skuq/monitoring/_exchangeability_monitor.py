@@ -12,14 +12,14 @@ from skuq.monitoring._beta_bets import BetaMonitor
 
 
 class ExchangeabilityMonitor(BetaMonitor):
-    r"""Sequential test of whether new rows are exchangeable with the calibration rows.
+    r"""Sequential test of the exchangeability of new rows with the calibration rows.
 
     The guarantee of conformal prediction holds only for exchangeable rows. The monitor takes the p-values of
     `ConformalRegressor.predict_p
     <skuq.regressors.ConformalRegressor.predict_p>` in chronological order. If the rows are exchangeable, the
     probability that the e-value ever reaches ``1 / false_alarm`` is at most `false_alarm`. The monitor
-    detects errors that become larger or smaller. Use `CoverageMonitor` to test only whether the coverage is
-    too low, and `PITMonitor` for forecasts without conformal calibration.
+    detects that errors become larger or smaller. To test only whether the coverage is too low, use
+    `CoverageMonitor`. For forecasts without conformal calibration, use `PITMonitor`.
 
     Parameters
     ----------
@@ -39,17 +39,19 @@ class ExchangeabilityMonitor(BetaMonitor):
 
     See Also
     --------
-    skuq.regressors.ConformalRegressor.predict_p : The p-values.
-    PITMonitor : The same bets on the PIT of a forecast.
+    skuq.regressors.ConformalRegressor.predict_p : Computes the p-values.
+    PITMonitor : Similar test of the PIT of a forecast.
 
     Notes
     -----
     The p-value of a row is its randomized rank among the calibration rows and all earlier new rows. For
-    exchangeable rows, these p-values are independent and uniform [1]_, so the product of bets on them is a
-    martingale, the conformal test martingale [2]_. `PITMonitor` has the same bets and restarts.
+    exchangeable rows, these p-values are independent and uniform [1]_, so the product of bets on these
+    p-values is a martingale, which is called conformal test martingale [2]_. The bets and their restarts are
+    the same as in `PITMonitor`.
 
-    The test needs the p-values of all new rows since the calibration. For rows that arrive in blocks, call
-    `predict_p` with a block, then `partial_fit` with the same block, so that later rows are ranked among it.
+    The test needs the p-values of all new rows since the calibration. If rows arrive in blocks, first call
+    `predict_p` with a block. Then call `partial_fit` with the same block, so that the ranks of later rows
+    include this block.
 
     References
     ----------

@@ -20,16 +20,16 @@ class PITMonitor(BetaMonitor):
     transform) of a calibrated forecast is uniform. The evidence against a uniform PIT is an e-value. For a
     calibrated forecast, the probability that the e-value ever reaches ``1 / false_alarm`` is at most
     `false_alarm`, for any number of updates. The monitor detects biases and standard deviations that are too
-    small or too large. `CoverageMonitor` tests only one interval per row. Use it if the intervals may
-    correctly cover more than nominal, for example if they are conformal.
+    small or too large. `CoverageMonitor` tests only one interval per row. Use `CoverageMonitor` for intervals
+    whose coverage may be above nominal even if the model is correct, such as conformal intervals.
 
     Parameters
     ----------
     false_alarm : float, default=0.01
         Largest probability that a calibrated forecast ever causes an alarm, in (0, 1).
     random_state : int, RandomState instance or None, default=None
-        Source of the random numbers for targets on atoms (point masses). Forecasts without atoms need no
-        random numbers.
+        Controls the random numbers for targets that equal an atom (point mass). Forecasts without atoms need
+        no random numbers.
 
     Attributes
     ----------
@@ -44,19 +44,19 @@ class PITMonitor(BetaMonitor):
 
     See Also
     --------
-    CoverageMonitor : A test of the coverage of one interval.
-    ExchangeabilityMonitor : A test of whether new rows resemble the calibration rows.
-    calibration_drift : A table of past periods, with tests of the PIT.
-    skuq.displays.PITHistogramDisplay : A plot of the PIT values.
+    CoverageMonitor : Sequential test of the coverage of one interval.
+    ExchangeabilityMonitor : Sequential test of the exchangeability of new rows with the calibration rows.
+    calibration_drift : Table of past periods, including tests of the PIT.
+    skuq.displays.PITHistogramDisplay : Plot of the PIT values.
 
     Notes
     -----
     The null hypothesis is that the PIT :math:`u_i = F_i(y_i)` of each row is uniform given all previous rows
     [1]_. A bet b is a density on [0, 1]. Under the null hypothesis, :math:`b(u_i)` has the expected value 1,
     so the product of :math:`b(u_i)` over the rows is a martingale. The mean of the products of several bets
-    is a martingale too [2]_. The 49 bets are the beta densities with both parameters from 0.5, 0.7, 0.85, 1,
-    1.2, 1.5 and 2. If the calibration changes at row s, a product that begins at s has the most evidence. The
-    products therefore begin again at every 256th row. The e-value is
+    is a martingale too [2]_. The 49 bets are beta densities. Each of their two parameters is 0.5, 0.7, 0.85,
+    1, 1.2, 1.5 or 2. If the calibration changes at row s, a product that begins at s has the most evidence.
+    Therefore, new products begin at every 256th row. The e-value is
 
     .. math:: E_n = \sum_{j \ge 1} w_j \frac1{49} \sum_{k=1}^{49}
         \prod_{i = 256 (j - 1) + 1}^{n} b_k(u_i), \quad
@@ -64,28 +64,36 @@ class PITMonitor(BetaMonitor):
 
     A product without rows is 1, and the weights add up to 1. By Ville's inequality, the probability that the
     e-value ever reaches 1 / a is at most a. The e-value is computed after each row, so the alarm does not
-    depend on the blocks. In simulations of a normal forecast, the test detects a standard deviation that is
-    too small by a factor of 1.2 after a median of about 220 rows, a standard deviation that is too large by
-    1 / 0.8 after 205 rows, and a bias of 0.3 standard deviations after 180 rows. If the change follows 10 000
-    rows of a calibrated forecast, the medians are 350, 340 and 305 rows.
+    depend on the blocks.
 
-    A forecast with atoms (point masses), such as counts, has a discrete PIT. On an atom, the monitor draws
-    the PIT uniformly from :math:`F(y-)` to :math:`F(y)`. The randomized PIT is uniform for a calibrated
-    forecast [3]_. A target outside the support of its forecast is impossible and gives an infinite e-value.
-    For this reason, do not pass the members of a small ensemble as an `Empirical` distribution if the targets
-    are continuous. Fit a density to the members first. Rounding does not reduce the evidence from a target
-    far in a tail, because the densities are computed from the logarithms of the distribution function and of
-    its complement.
+    The table shows the median number of rows until detection in simulations of a normal forecast. The error
+    is present from the first row, or it follows 10 000 rows of a calibrated forecast.
 
-    No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. A
-    forecast calibrated on k rows has probability errors of about :math:`0.5 / \sqrt k`, and the monitor may
-    detect these errors after more than k new rows. For dependent rows, such as errors of neighboring hours,
-    the false alarm rate is not valid.
+    ==============================================  ==============  =================
+    error of the forecast                           from first row  after 10 000 rows
+    ==============================================  ==============  =================
+    standard deviation too small by a factor 1.2    220             350
+    standard deviation too large by a factor 1.25   205             340
+    bias of 0.3 standard deviations                 180             305
+    ==============================================  ==============  =================
+
+    If a forecast has atoms (point masses), such as a forecast of counts, its PIT is discrete. If a target
+    equals an atom, the monitor draws the PIT uniformly from :math:`F(y-)` to :math:`F(y)`. The randomized PIT
+    is uniform for a calibrated forecast [3]_. A target outside the support of its forecast is impossible and
+    gives an infinite e-value. For this reason, do not pass the members of a small ensemble as an `Empirical`
+    distribution if the targets are continuous. Fit a density to the members first. The evidence from a target
+    far in a tail is not reduced by rounding, because the densities are computed from logarithms of
+    probabilities.
+
+    No fitted model is calibrated exactly, so the monitor detects small deviations after very many rows. If a
+    forecast is calibrated on k rows, the errors of its probabilities are about :math:`0.5 / \sqrt k`. The
+    monitor may detect these errors after more than k new rows. If the rows are dependent, such as neighboring
+    hours, the probability of a false alarm may be larger than `false_alarm`.
 
     The e-value depends on the order of the rows, and monitors cannot be merged. For one test of several
     independent streams, compare the mean of their e-values with ``1 / false_alarm``, because this mean is
-    also an e-value. The time of an update is proportional to the number of new rows, about 1 s per million
-    rows of a normal forecast. The size of the state does not depend on the number of rows.
+    also an e-value. The time of an update is proportional to the number of new rows. A million rows of a
+    normal forecast take about 1 s. The size of the state does not depend on the number of rows.
 
     References
     ----------
@@ -105,7 +113,7 @@ class PITMonitor(BetaMonitor):
     >>> monitor = PITMonitor().update(rng.normal(size=1000), forecast)
     >>> monitor.alarm_
     False
-    >>> monitor = monitor.update(0.8 * rng.normal(size=1000), forecast)  # intervals are now too wide
+    >>> monitor = monitor.update(0.8 * rng.normal(size=1000), forecast)  # now the intervals are too wide
     >>> monitor.alarm_, monitor.alarm_row_
     (True, 1229)
     """

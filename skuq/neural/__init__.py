@@ -6,7 +6,7 @@ Requires the extra ``torch``.
 from importlib import import_module as _import_module
 
 try:
-    _import_module("torch")  # first: without torch, the import of skorch fails with another error
+    _import_module("torch")  # first, because skorch without torch raises another error
     _import_module("skorch")
 except ImportError as error:
     raise ImportError(

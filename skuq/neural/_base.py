@@ -48,7 +48,7 @@ _OWN_NET_PARAMS = {
     "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
-"""Skorch parameters that the user must not set. Each is mapped to the name of the estimator's own parameter,
+"""Skorch parameters that the user must not set. The value is the parameter of the estimator to use instead,
 if there is one."""
 
 
@@ -79,7 +79,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
-        """Return the standardizer of X and y. It is fitted to the rows that are not held out."""
+        """Return the standardizer of X and y, fitted to the rows that are not held out."""
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> TrainedNetworks:
@@ -89,12 +89,12 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return spec.selection_score is not None and not spec.bootstrap
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
-        """Raise an error for parameters that are invalid for the data."""
+        """Raise an error if the parameters are invalid for these data."""
 
     def _row_factor(self, data: Any) -> FloatArray | None:
-        """Return a factor (n,) that multiplies the loss of each row, as a weight does.
+        """Return a factor (n,) that multiplies the loss of each row, like a weight.
 
-        Return None without a factor.
+        Return None if there is no factor.
         """
         return None
 
@@ -124,7 +124,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         self._check_skorch()
         return TrainingOptions(
             architecture=self._architecture(),
-            batch_size=check_integer(self.batch_size, "batch_size"),
+            batch_size=self._checked_batch_size(),
             max_epochs=self.max_epochs,
             auto_epochs=self._auto_epochs,
             patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
@@ -136,6 +136,14 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             net_params=self.net_params,
             verbose=self.verbose,
         )
+
+    def _checked_batch_size(self) -> int | str:
+        size = self.batch_size
+        if not isinstance(size, str):
+            return check_integer(size, "batch_size")
+        if size != "auto":
+            raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
+        return size
 
     def _check_skorch(self) -> None:
         """Raise an error if parameters of skorch are invalid, or if they are set by the estimator."""
@@ -150,7 +158,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             if parameter not in _OWN_NET_PARAMS or (parameter == "callbacks" and name != parameter):
                 continue
             own = _OWN_NET_PARAMS[parameter]
-            remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
+            remedy = f"Use the parameter `{own}` of the estimator." if hasattr(self, own) else "Leave it out."
             raise ValueError(
                 f"`net_params` must not contain {name!r}, which {type(self).__name__} sets. {remedy}"
             )
@@ -204,14 +212,12 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_unmasked(X, "X")
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        table = table_of(X)
+        table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
         if table is None:
-            return validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
-            )[0]
+            return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
         # checks the columns, and the number of rows
         zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
-        validate_data(self, zeros, y, ensure_min_samples=2)
+        validate_data(self, zeros, y, **options)
         return table
 
     def _features(self, X: Any) -> Any:
@@ -277,7 +283,7 @@ def fit_together(
             messages[number] = one._finish_fit(fits[number], data)
     order = range(len(pairs))
     message = next((messages[number] for number in order if messages[number]), None)
-    if message is not None:  # one warning for all fits
+    if message is not None:  # issue issue issue one warning for all fits
         warn_user(message, SmallSampleWarning)
     return [fits[number] for number in order]
 

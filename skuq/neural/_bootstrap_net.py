@@ -27,7 +27,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     n_estimators : int, default=50
-        Number of members M. At least 2; with ``ci_scale="mean"``, an even number of at least 4.
+        Number of members M. At least 2. With ``ci_scale="mean"``, M must be even and at least 4.
     hidden_layer_sizes : tuple of int, default=(40, 30, 20)
         Sizes of the hidden layers.
     module : callable or None, default=None
@@ -35,24 +35,25 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
         `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
-        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
-        min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. For each column, the cosines with these frequencies are
+        computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
+        "auto" means min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
+        Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     ci_scale : {"member", "mean"}, default="member"
-        Variance that the epistemic part estimates. "member" is the variance of one member (Heskes, 1996),
-        which is larger than the variance of the mean of the members. "mean" is the variance of the mean. To
-        estimate it, members are trained in pairs with the same rows; the differences within pairs are the
-        randomness of the training, and the differences between pairs also contain the randomness of the data.
+        Variance that the epistemic part estimates. "member" is the variance of one member (Heskes, 1996). It
+        is larger than the variance of the mean of the members. "mean" is the variance of the mean. To
+        estimate this variance, members are trained in pairs. Both members of a pair are trained on the same
+        rows, so they differ only by the randomness of the training. Members of different pairs also differ by
+        the randomness of the data.
     noise_estimation : {"oob", "split"}, default="oob"
         Rows from which the noise variance is estimated. "oob" uses the out-of-bag rows of the members.
         "split" uses rows that are held out of training.
     keep_best : str, Loss or False, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
+        trained. Every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
         `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is 1.01 times as large with
         "squared_error".
     calibration : {"oob", "split", None}, default="oob"
@@ -61,28 +62,29 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Heskes (1996), with M degrees of freedom.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.001
-        Initial learning rate of Adam. The default is the learning rate of [2]_. With 0.003, the default of
-        the other networks, the CRPS on four small data sets is 0.95 times as large.
+        Initial learning rate of Adam. The default is the learning rate of [2]_. The default of the other
+        networks is 0.003. With 0.003, the CRPS on four small data sets is 0.95 times as large.
     lr_schedule : {"constant", "cosine"}, default="constant"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
-        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. With `keep_best`, the training ends earlier at twice its best epoch,
-        but not before epoch 40.
+        Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
+        With `keep_best`, the training then ends earlier at twice the best epoch so far, but not before epoch
+        40.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -90,14 +92,15 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -105,7 +108,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -116,7 +119,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
         With ``calibration=None``, the value is M.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
@@ -130,7 +133,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     -----
     Let :math:`f_m(x)` be the predictions of the members and :math:`\hat f(x)` their mean. The epistemic
     variance is :math:`\sigma_\omega^2(x) = \sum_m (f_m - \hat f)^2 / (M - 1)`. The noise variance (equation 9
-    of [2]_, see also [1]_) is
+    of [2]_; see also [1]_) is
 
     .. math:: \hat\sigma^2 = \frac{1}{N} \sum_j
        \max\left((y_j - \hat f(x_j))^2 - \sigma_\omega^2(x_j), 0\right)
@@ -140,32 +143,33 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     :math:`\sqrt{\sigma_\omega^2 + \hat\sigma^2}` instead of :math:`\sigma_\omega`.
 
     With ``ci_scale="mean"``, let :math:`V_w` be the variance within pairs, and :math:`V_p` the variance
-    between the means of the pairs. :math:`V_w` is the variance due to the randomness of training.
-    :math:`V_p - V_w / 2` is the variance due to the resampling of rows, and estimates the variance between
-    data sets. The variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. The simpler
-    formula :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are
-    trained on the same data.
+    between the means of the pairs. :math:`V_w` is the variance due to the randomness of training. :math:`V_p
+    - V_w / 2` is the variance due to the resampling of rows. It is an estimate of the variance between data
+    sets. The variance of the mean of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. The simpler formula
+    :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are trained on
+    the same data.
 
     The simulation of [2]_, section 5.2, shows the differences. The true standard deviation of the mean
-    between data sets was 0.0213. "member" estimated 0.048, and its confidence intervals with nominal coverage
-    90 % covered the true function in 99.6 % of the cases. "mean" estimated 0.0214, and its intervals covered
-    75 %, because the networks are biased. :math:`\sigma_\omega / \sqrt{M}` was 0.007, and its intervals
-    covered 37 %.
+    between data sets was 0.0213. With "member", the estimate was 0.048, and 90 % confidence intervals covered
+    the true function in 99.6 % of the cases. With "mean", the estimate was 0.0214, and the intervals covered
+    the function in 75 % of the cases, because the networks are biased. With :math:`\sigma_\omega / \sqrt{M}`,
+    the estimate was 0.007, and the intervals covered the function in 37 % of the cases.
 
-    The intervals are too short at large noise if the noise varies with x, with and without calibration. They
-    are also too short far from the training rows, where the members differ less than their errors. Confidence
-    intervals with ``ci_scale="mean"`` are too short, because they ignore the bias of the networks. With
-    ``calibration=None``, prediction intervals have the right coverage on average only if the noise is normal.
-    With "oob", coverage holds in practice, but there is no guarantee. "split" guarantees the coverage if rows
-    are exchangeable, unless ``noise_estimation="split"`` estimates the noise from the same rows.
+    If the noise varies with x, the intervals are too short where the noise is large, with and without
+    calibration. The intervals are also too short far from the training rows, because the members differ less
+    than their errors there. Confidence intervals with ``ci_scale="mean"`` are too short, because they ignore
+    the bias of the networks. With ``calibration=None``, prediction intervals have the right coverage on
+    average only if the noise is normal. With "oob", the coverage is close to nominal in practice, but it is
+    not guaranteed. With "split", the coverage is guaranteed if rows are exchangeable and ``noise_estimation``
+    is not "split". Otherwise, the noise is estimated from the calibration rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, in the noise estimate and in the
-    ranks of the calibration. They do not change the bootstrap samples, so that rows with large weights are
-    also out of bag for some members.
+    ranks of the calibration. Weights do not change the bootstrap samples. Therefore, rows with large weights
+    are also out of bag for some members.
 
     Cost: all members are trained in one pass. 50 members take only a little more time than two networks that
-    skorch trains one after the other. `fit_transform` costs as much as `fit`, plus a refit without the few
-    rows that are out of bag for fewer than two members.
+    skorch trains one after the other. `fit_transform` costs as much as `fit` and one more fit. The additional
+    fit predicts the few rows that are out of bag for fewer than two members.
 
     References
     ----------

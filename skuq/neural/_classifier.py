@@ -29,7 +29,7 @@ from skuq.neural._training.trainer import TrainedFit
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
     """Base class of the neural classifiers.
 
-    It contains labels, class weights, class probabilities and entropies.
+    The class implements labels, class weights, class probabilities and entropies.
     """
 
     classes_: np.ndarray
@@ -135,7 +135,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
         message = super()._finish_fit(fit, data)
-        self.classes_ = data.classes  # set here, so that a failed fit changes nothing
+        self.classes_ = data.classes  # set last, so that a failed fit changes no attribute
         return message
 
     def predict(self, X: Any) -> np.ndarray:
@@ -197,8 +197,9 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
         Let :math:`p_m` be the probabilities of member m, and :math:`\bar p` their mean. The total is the
         entropy :math:`H(\bar p)`. The aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is the
-        difference between both, which is the mutual information of class and member. It is 0 if all members
-        agree, and decreases with more training rows. The aleatoric part is large if classes overlap.
+        total minus the aleatoric part. This difference is the mutual information of class and member. The
+        epistemic part is 0 if all members agree. It decreases with more training rows. The aleatoric part is
+        large if classes overlap.
 
         Parameters
         ----------
@@ -209,7 +210,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         -------
         entropies : EntropyParts
             Named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log K.
-            ``total`` is the sum of the other two.
+            ``total`` is the sum of ``aleatoric`` and ``epistemic``.
         """
         self._check_new(X)
         entropies: EntropyParts = self._current_posterior().entropies(self._features(X))

@@ -1,4 +1,4 @@
-"""Concrete dropout, in which the dropout rates are learned."""
+"""Concrete dropout: dropout with learned rates."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         ``n_outputs`` is the last entry of `hidden_layer_sizes`. Dropout with one learned rate is applied to
         the inputs of the last layer.
     length_scale : float, default=0.01
-        Prior length scale of the function, in standard deviations of the features. A larger value gives
-        smaller weights and lower dropout rates.
+        Prior length scale of the function, in units of the standard deviations of the features. A larger
+        value gives smaller weights and lower dropout rates.
     n_draws : int, default=200
         Number of networks or functions that are drawn from the posterior. At least 2.
     keep_best : str, Loss or False, default="crps"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
+        trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 1.09 times as large with False.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -80,14 +80,15 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -95,18 +96,18 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
     dropout_ : ndarray of shape (n_hidden_layers,) or (1,)
-        Learned dropout probability of each hidden layer; a single value with `module`.
+        Learned dropout probability of each hidden layer. With `module`, a single value.
     factor_ : float
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -124,33 +125,33 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     .. math:: \frac{1}{N} \sum_k \left( \frac{l^2 \lVert W_k \rVert^2}{2 (1 - p_k)}
        - K_k H(p_k) \right),
 
-    with the length scale l and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. This is half the loss of [1]_,
-    which contains twice the log-likelihood. Because of the factor 1 / N, the rates and the epistemic part
-    decrease with more rows. The rates start at 0.1, and the concrete distribution has the temperature 0.1.
-    The learning rate of the logits of the rates is ten times the learning rate of the weights; with equal
-    learning rates, the rates would still be decreasing at the end of training, and intervals would be too
-    wide. Dropout is not applied to the features, because with few features it would make the noise estimate
-    too large. With `module`, the penalty applies only to the last layer, and dropout layers of the module are
-    active only in training.
+    where l is the length scale and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`. This loss is half the loss
+    of [1]_, which contains twice the log-likelihood. Because of the factor 1 / N, the rates and the epistemic
+    part decrease with more rows. The rates start at 0.1, and the concrete distribution has the temperature
+    0.1. The learning rate of the logits of the rates is ten times the learning rate of the weights. With
+    equal learning rates, the dropout rates would still be decreasing at the end of training, and intervals
+    would be too wide. Dropout is not applied to the features: if there are few features, dropping them would
+    make the noise estimate too large. With `module`, the penalty applies only to the last layer, and dropout
+    layers of the module are active only in training.
 
     A draw is one network for all rows and all calls. Each draw predicts a mean and a noise variance. The mean
     and the epistemic variance of the prediction are the mean and the variance of the draws' means. The noise
     variance is the mean of the draws' variances (algorithm 2 of [2]_).
 
-    The intervals are too short with ``calibration=None`` if there are fewer than a few thousand rows or
-    ``keep_best=False``, because the network overfits the training rows. For example, 95 % intervals covered
-    24 to 83 % on 300 to 1000 rows with ``keep_best=False``. Confidence intervals (`epistemic`) are always too
-    short: in the simulation of [2]_, section 5.3, 90 % intervals covered 72 % after 80 epochs and 22 % after
-    190 epochs, because the rates continued to decrease. Far from the training rows, all intervals are too
-    short. By default, coverage is not guaranteed, because the same rows select the epoch and calibrate the
-    distribution. The epoch is selected by the score of the network without dropout. With ``keep_best=False``,
-    coverage is guaranteed if rows are exchangeable.
+    With ``calibration=None``, the intervals are too short if there are fewer than a few thousand rows or if
+    ``keep_best=False``, because the network overfits the training rows. For example, the coverage of 95 %
+    intervals was 24 to 83 % on 300 to 1000 rows with ``keep_best=False``. Confidence intervals (`epistemic`)
+    are always too short. In the simulation of [2]_, section 5.3, the coverage of 90 % intervals was 72 %
+    after 80 epochs. It was 22 % after 190 epochs, because the dropout rates continued to decrease. Far from
+    the training rows, all intervals are too short. By default, coverage is not guaranteed, because the same
+    rows select the epoch and calibrate the distribution. The epoch is selected by the score of the network
+    without dropout. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
-    Cost: one network; an epoch takes four times as long as for a plain network. `fit_transform` trains the
-    networks of all folds in one pass, which takes little more time than one fit. A prediction runs the layers
-    after the first dropout `n_draws` times.
+    Cost: one network is trained. An epoch takes four times as long as for a plain network. `fit_transform`
+    trains the networks of all folds in one pass, which takes little more time than one fit. A prediction runs
+    the layers after the first dropout `n_draws` times.
 
     References
     ----------

@@ -1,19 +1,27 @@
-"""Deep ensembles for regression. They are calibrated on out-of-bag rows."""
+"""Deep ensembles for regression, calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
+from sklearn.utils import Tags
 
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.several_targets import check_complete, check_targets
+from skuq._fitting.training_data import TrainingData, has_several_columns
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
+from skuq.neural._joint_loss import JointLoss
 from skuq.neural._losses import CRPSLoss, Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import EnsemblePosterior
+from skuq.neural._predictive.joint import JointPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec, plan_folds
 from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._training_loss import TrainingLoss
 
 _OUTPUTS = ("moments", "mixture", "members")
 
@@ -21,9 +29,11 @@ _OUTPUTS = ("moments", "mixture", "members")
 class DeepEnsembleRegressor(BaseNeuralRegressor):
     r"""Calibrated ensemble of networks that each predict a mean and a variance.
 
-    The regressor estimates the uncertainty of a prediction and its epistemic part, which decreases with more
-    data. The noise may vary with x, and the mean may be nonlinear. Prefer `PNNRegressor` if you can afford
-    only one network. Use `BootstrapRegressor` for regressors other than networks.
+    The regressor estimates the uncertainty of a prediction and its epistemic part. The epistemic part
+    decreases with more data. The noise may vary with x, and the mean may be nonlinear. For several targets,
+    each network predicts their means and their covariance matrix, which may also vary with x. Prefer
+    `PNNRegressor` if you can afford only one network. Use `BootstrapRegressor` for regressors other than
+    networks.
 
     Parameters
     ----------
@@ -34,66 +44,71 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
-        target. `module` replaces `hidden_layer_sizes`.
+        target. For d targets, the outputs are d means, d raw variances and d (d - 1) / 2 coefficients.
+        `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default="auto"
-        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
-        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
-        min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. For each column, the cosines with these frequencies are
+        computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
+        "auto" means min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=True
         Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="silu"
-        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
+        Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
-        Training loss of the networks. With "squared_error", the members do not predict a noise variance.
+        Training loss of the networks. With "squared_error", the members do not predict a noise variance. For
+        several targets, the loss is the sum of the losses of each target given the targets before it, and
+        "squared_error" raises an error.
     bootstrap : bool or "folds", default=True
-        Rows on which each member is trained. True draws n rows with replacement. "folds" divides the rows
-        into four random folds for every four members; each of the four is trained without one of the folds.
-        False uses all rows.
+        Rows on which each member is trained. With True, n rows are drawn with replacement for each member.
+        With "folds", the members are divided into groups of four. For each group, the rows are divided into
+        four random folds, and each of the four members is trained without one of these folds. With False, all
+        members are trained on all rows.
     keep_best : str, Loss or False, default="auto"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
-        epoch is scored, on out-of-bag rows with `bootstrap` and on held-out rows
-        without. Valid scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and
-        instances of `Loss`. "auto" is "crps", or "squared_error" if the members do not predict a noise
-        variance. On four small data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large
-        with False.
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. Every second epoch is
+        scored. With `bootstrap`, it is scored on out-of-bag rows, and otherwise on held-out rows. Valid
+        scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`.
+        "auto" means "crps", or "squared_error" if the members do not predict a noise variance. On four small
+        data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large with False.
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
-        members. "split" uses rows that are held out of training. None returns the uncalibrated distribution,
-        whose intervals are too short on small data sets.
+        members. "split" uses rows that are held out of training. None returns the uncalibrated distribution.
+        Its intervals are too short on small data sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     output : {"moments", "mixture", "members"}, default="moments"
         Form of the distribution. "moments" is a Student t distribution with the mean and the variance of the
-        ensemble, or a normal distribution without calibration. "mixture" is the mixture of the members'
-        normal distributions. "members" is the sample of the members' means; its intervals do not include the
-        noise. Calibration multiplies the distances of "mixture" and "members" from their mean by one factor,
-        so that intervals have the nominal coverage.
+        ensemble. Without calibration, it is a normal distribution. "mixture" is the mixture of the members'
+        normal distributions. "members" is the sample of the members' means. Its intervals do not include the
+        noise. For "mixture" and "members", calibration multiplies the distances from the mean by one factor,
+        so that intervals have the nominal coverage. For several targets, only "moments" is possible. It is
+        then a multivariate normal distribution.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.008
-        Initial learning rate of Adam. With a learning rate of 0.003 and batches of 32 rows, the defaults of
-        single networks, the CRPS on seven data sets is 1.08 times as large.
+        Initial learning rate of Adam. The defaults of single networks are a learning rate of 0.003 and
+        batches of 32 rows. With these values, the CRPS on seven data sets is 1.08 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
-    batch_size : int, default=64
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
+        "auto" is 64, or 32 if a member has fewer than 600 training rows.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
-        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
-        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
-        replaces the first training.
+        Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
+        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
+        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
+        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -101,14 +116,15 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded. Must be None for several targets.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -116,22 +132,27 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
-    factor_ : float
-        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
-        overconfident, and 1 without calibration.
+    factor_ : float or ndarray of shape (d,)
+        Factor by which calibration multiplies the standard deviations, one per target. It is above 1 if the
+        model is overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
+    n_outputs_ : int
+        Number of targets d.
+    target_names_ : ndarray of str of shape (d,), or None
+        Names of the columns of y. None for one target, or if y is not a DataFrame.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    PNNRegressor : A single network of this kind.
+    PNNRegressor : A single network that predicts a mean and a variance.
+    skuq.regressors.MultiOutputUncertaintyRegressor : Several targets, with one regressor per target.
     BootstrapRegressor : Bootstrap ensemble of any regressor.
 
     Notes
@@ -140,44 +161,54 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     has the mean :math:`\bar\mu`, the noise variance :math:`\overline{\sigma^2}` and the epistemic variance
     :math:`\overline{(\mu_m - \bar\mu)^2}` [1]_. For a row that is out of bag for k of M members, the
     epistemic variance is multiplied by 1 + 1/k - 1/M, because a mean of k members is less certain than a mean
-    of M members. Conformal prediction determines the width of the central interval with the coverage
-    `calibration_coverage`. Among the Student t distributions with this width, the distribution with the
-    largest likelihood is used.
+    of M members. Calibration has two steps. Conformal prediction determines the width of the central interval
+    with the coverage `calibration_coverage`. Of all Student t distributions whose interval has this width,
+    the distribution with the largest likelihood is used.
 
-    The intervals are too short with ``calibration=None`` if there are fewer than a few thousand rows, or
-    after many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, they do
-    not include the noise and are always too short. Far from the training rows, all intervals are too short,
-    because the members differ less than their errors. With "oob", coverage holds in practice, but it is not
-    guaranteed, because the same rows select the epoch and calibrate the distribution. "split" guarantees the
-    coverage if rows are exchangeable, with `bootstrap` and ``output="moments"``.
+    With ``calibration=None``, the intervals are too short if there are fewer than a few thousand rows, or
+    after many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, the
+    intervals do not include the noise and are always too short. Far from the training rows, all intervals are
+    too short, because the members differ less than their errors. With "oob", the coverage is close to nominal
+    in practice. It is not guaranteed, because the same rows select the epoch and calibrate the distribution.
+    With "split", `bootstrap` and ``output="moments"``, the coverage is guaranteed if rows are exchangeable.
+
+    Several targets: y has the shape (n, d). The d (d + 3) / 2 outputs of a network are the means, and for
+    each target its variance and its regression coefficients given the targets before it [5]_. Together they
+    are a mean vector and a Cholesky factor of the covariance matrix. With ``loss="nll"``, the loss is the
+    negative log-likelihood of the multivariate normal distribution. `predict_dist` returns a `NormalJoint`
+    with the mean and the covariance matrix of the ensemble, by the law of total covariance. Calibration
+    multiplies the standard deviations of each target by a factor, and does not change the correlations.
+    `predict` returns an array of shape (n, d), and all other arrays have an axis of targets after the axis of
+    rows. Missing targets raise an error.
 
     Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
     and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
     ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
-    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` by a random search. Their
-    distribution is the sample of the predictions of 40 networks. Both papers use plain layers:
-    ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
+    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` by a random search. The
+    distribution of Kompa et al. is the sample of the predictions of 40 networks. Both papers use plain
+    layers: ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
 
     The learned frequencies and the learned scales of the inputs follow Holzmüller et al. [4]_, with three
-    differences. There are at most 8 instead of 16 frequencies per column. The initial weights of the
+    differences. There are at most 8 frequencies per column, and not 16. The initial weights of the
     combinations of cosines are a tenth of the usual size. Frequencies, phases and combinations have the same
-    learning rate as the other weights, instead of a tenth.
+    learning rate as the other weights. In [4]_, their learning rate is a tenth.
 
-    X may be a data frame with strings, categories, dates and missing values. Columns of more than three
-    categories become embeddings, which the members learn, and other columns of categories become indicators.
-    Categories that the training rows do not have are treated as missing. A missing number becomes the mean of
-    its column, and an indicator marks it if training rows have missing numbers.
+    X may be a data frame with strings, categories, dates and missing values. A column with more than three
+    categories is converted to an embedding, which each member learns. A column with up to three categories is
+    converted to indicators. Categories that do not occur in the training rows are treated as missing. A
+    missing number is replaced by the mean of its column. If the column has missing numbers in the training
+    rows, an additional indicator marks the missing numbers.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, in the scores of the epochs and in
-    the ranks of the calibration. They do not change the bootstrap samples, so that rows with large weights
-    are also out of bag for some members.
+    the ranks of the calibration. Weights do not change the bootstrap samples. Therefore, rows with large
+    weights are also out of bag for some members.
 
     Cost: all members are trained in one pass. 40 members take only a little more time than two networks that
-    skorch trains one after the other. With `bootstrap`, `fit_transform` costs as much as `fit`, plus a refit
-    without the few rows that are out of bag for fewer than two members. The default layers take 1.4 to 3.3
-    times as long as plain layers, depending on the number of columns. With 257 or more columns, "auto" is 0
-    frequencies.
+    skorch trains one after the other. With `bootstrap`, `fit_transform` costs as much as `fit` and one more
+    fit. The additional fit predicts the few rows that are out of bag for fewer than two members. The default
+    layers take 1.4 to 3.3 times as long as plain layers, depending on the number of columns. With 257 or more
+    columns, ``n_frequencies="auto"`` means 0 frequencies.
 
     References
     ----------
@@ -189,6 +220,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
     .. [4] D. Holzmüller, L. Grinsztajn, I. Steinwart, "Better by default: strong pre-tuned MLPs and boosted
        trees on tabular data", NeurIPS 2024, arXiv:2407.04491.
+    .. [5] M. Pourahmadi, "Joint mean-covariance models with applications to longitudinal data: unconstrained
+       parameterisation", Biometrika 86(3), 1999, doi:10.1093/biomet/86.3.677.
 
     Examples
     --------
@@ -201,6 +234,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     >>> dist = model.predict_dist([[0.0]])
     >>> bool(dist.epistemic().std() < dist.std())
     True
+
+    Two targets, whose correlation depends on x:
+
+    >>> first, second = rng.normal(size=(2, 200))
+    >>> Y = np.column_stack([first, np.sign(X[:, 0]) * first + 0.3 * second])
+    >>> model.fit(X, Y).predict_dist([[-0.8], [0.8]]).corr()[:, 0, 1].round(1)
+    array([-0.9,  0.9])
     """
 
     _calibrations = ("oob", "split", None)
@@ -223,7 +263,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         validation_size: Any = 0.2,
         learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
-        batch_size: int = 64,
+        batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         clip_norm: float | None = 5.0,
         cv: Any = 5,
@@ -279,6 +319,36 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             draw_rows=plan_folds if self.bootstrap == "folds" else None,
         )
 
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
+        spec = self._training_spec()
+        if data.y.ndim == 1:
+            return spec
+        d, score = data.y.shape[1], spec.selection_score
+        loss = self._joint_loss("loss", spec.loss, d)
+        joint_score = None if score is None else self._joint_loss("keep_best", score, d)
+        return replace(spec, loss=loss, selection_score=joint_score)
+
+    def _joint_loss(self, name: str, loss: TrainingLoss, d: int) -> JointLoss:
+        if loss.n_outputs == 1:
+            raise ValueError(
+                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}, which "
+                "scores only means. Use for example 'nll'."
+            )
+        return JointLoss(cast(Loss, loss), d)
+
+    def _read_target(self, y: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+        if not has_several_columns(y):
+            return super()._read_target(y)
+        for name, value in (("output", "moments"), ("support", None)):
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. Use "
+                    "MultiOutputUncertaintyRegressor around this estimator for other values."
+                )
+        targets = check_targets(y, self)
+        check_complete(targets.values, targets.labels)
+        return targets.values, targets.names
+
     def _check_settings(self, n_members: int) -> Loss:
         """Check the parameters of this class, and return the loss."""
         loss = read_loss(self.loss)
@@ -286,7 +356,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
                 "`calibration` must be 'split' or None with bootstrap=False, got 'oob'. Without bootstrap, "
-                "there are no out-of-bag rows. Use calibration='split', or None for the raw ensemble."
+                "there are no out-of-bag rows. Use calibration='split', or calibration=None for the "
+                "uncalibrated ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
@@ -301,10 +372,12 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return how many out-of-bag members a calibration row needs. A single member has no spread."""
+        """Return the smallest number of out-of-bag members of a calibration row."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
-    def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> Any:
+        if data.y.ndim == 2:
+            return JointPosterior(self.scaler_, fit.net.module_, self.device, data.target_names)
         return EnsemblePosterior(
             self.scaler_,
             fit.net.module_,
@@ -313,3 +386,35 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             output=self.output,
             coverage=self.calibration_coverage,
         )
+
+    def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
+        message = super()._finish_fit(fit, data)
+        self.n_outputs_ = 1 if data.y.ndim == 1 else data.y.shape[1]
+        names = data.target_names
+        self.target_names_ = None if names is None else np.array(names, dtype=object)
+        return message
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
+        """Return quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+        levels : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n,), or (n, k) for k levels
+            Quantiles in the units of y. For d targets, the shape is (n, d) or (n, d, k).
+        """
+        dist: Any = self.predict_dist(X)
+        if isinstance(dist, Distribution):
+            return dist.quantile(levels)
+        return np.stack([marginal.quantile(levels) for marginal in dist.marginals()], axis=1)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

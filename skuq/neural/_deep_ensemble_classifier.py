@@ -16,9 +16,9 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class DeepEnsembleClassifier(BaseNeuralClassifier):
-    """Ensemble of networks that predict class probabilities, trained in one pass.
+    """Ensemble of networks that predict class probabilities. All networks are trained in one pass.
 
-    The classifier predicts class probabilities, and the epistemic part of their entropy. The epistemic part
+    The classifier predicts class probabilities and the epistemic part of their entropy. The epistemic part
     measures the disagreement between the members and decreases with more data. Prefer `MCDropoutClassifier`
     if you can afford only one network. `skuq.classifiers.ConformalClassifier` around this classifier predicts
     sets of classes with guaranteed coverage.
@@ -26,7 +26,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     Parameters
     ----------
     n_estimators : int, default=10
-        Number of members M. With one member, the forecast is the forecast of a plain network.
+        Number of members M. With one member, the classifier is a plain network.
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
@@ -34,40 +34,41 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
         `hidden_layer_sizes`.
     bootstrap : bool or "folds", default=False
-        Rows on which each member is trained. True draws n rows with replacement. "folds" divides the rows
-        into four random folds for every four members; each of the four is trained without one of the folds.
-        False uses all rows.
+        Rows on which each member is trained. With True, n rows are drawn with replacement for each member.
+        With "folds", the members are divided into groups of four. For each group, the rows are divided into
+        four random folds, and each of the four members is trained without one of these folds. With False, all
+        members are trained on all rows.
     keep_best : {"log_loss", False}, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
-        loss of the averaged forecast, on out-of-bag rows with `bootstrap` and on held-out rows without.
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. "log_loss" is the log
+        loss of the averaged forecast. With `bootstrap`, it is computed on out-of-bag rows, and otherwise on
+        held-out rows.
     class_weight : dict, "balanced" or None, default=None
-        Class weights. They multiply the losses and scores of the rows of a class. "balanced" uses weights
-        that are inversely proportional to the class frequencies.
+        Class weights. The losses and scores of the rows of a class are multiplied by the weight of the class.
+        "balanced" uses weights that are inversely proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
         Standardization of the features by the training rows. "columns" uses a separate mean and scale for
-        each column. "all" uses one mean and one scale for all columns; prefer it for images, because the
-        separate scale of a pixel that is nearly always 0 would be too small. False leaves X unchanged.
+        each column. "all" uses one mean and one scale for all columns. Prefer "all" for images: a pixel that
+        is nearly always 0 would have a separate scale that is too small. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if `keep_best` requires held-out rows. A float is the share of
-        held-out rows, and an int is their number. The rows are drawn at random, stratified by class. With a
-        splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        held-out rows, and an int is the number of held-out rows. The rows are drawn at random, stratified by
+        class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
-        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
-        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
-        replaces the first training.
+        Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
+        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
+        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
+        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
@@ -78,7 +79,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -88,7 +89,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     classes_ : ndarray of shape (K,)
         Class labels, in the order of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -99,7 +100,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     See Also
     --------
     DeepEnsembleRegressor : The same method for regression.
-    VariationalClassifier : One network with uncertain weights, less confident far from the training rows.
+    VariationalClassifier : One network with uncertain weights. It is less confident far from the training
+        rows.
     skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage.
 
     Notes
@@ -108,15 +110,15 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     [1]_. The forecast is the mean of their probabilities, not of their logits. `predict_entropy` separates
     the epistemic from the aleatoric part.
 
-    The forecast is overconfident after long training without `keep_best`, because the cross-entropy of the
+    Without `keep_best`, the forecast is overconfident after long training, because the cross-entropy of the
     training rows keeps decreasing. To correct this, use
     ``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` with other
-    rows. The forecast is also overconfident far from the training rows, where the members agree more often
-    than they are right.
+    rows. The forecast is also overconfident far from the training rows, because the members often agree on a
+    wrong class there.
 
     ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 
-    Cost: M networks are trained in one pass. The standardized rows are in memory once.
+    Cost: M networks are trained in one pass. The memory contains one copy of the standardized rows.
 
     References
     ----------

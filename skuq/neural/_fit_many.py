@@ -24,9 +24,9 @@ def fit_many(
 ) -> list[NetworkT]:
     """Fit many neural estimators, each to its own rows, with as few stacked trainings as possible.
 
-    Use this function to fit folds, candidates of a search, seeds, losses or simulations together, which takes
+    Use this function to fit folds, candidates of a search, seeds, losses or simulations together. This takes
     a fraction of the time of separate fits. Estimators are trained together if their layers and training
-    parameters are equal; losses, learning rates and random states may differ.
+    parameters are equal. Losses, learning rates and random states may differ.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def fit_many(
     Returns
     -------
     fitted : list of K estimators
-        Fitted clones. Each equals the result of ``fit`` on its rows, up to rounding errors. If a `module`
-        draws random numbers from torch in training, as dropout does, the results also differ by chance,
-        because estimators that are trained together share torch's random generator.
+        Fitted clones. Each clone equals the result of ``fit`` on its rows, up to rounding errors. If a
+        `module` draws random numbers from torch in training (for example, for dropout), the results also
+        differ by chance, because estimators that are trained together share torch's random generator.
 
     Raises
     ------
     TypeError
-        If an estimator is not of `skuq.neural`, or is a `ProbabilisticNet`.
+        If an estimator is not from `skuq.neural`, or if it is a `ProbabilisticNet`.
     ValueError
         If the numbers of row sets and estimators differ, or if the lengths of X, y and weights differ.
 
@@ -61,8 +61,9 @@ def fit_many(
 
     Notes
     -----
-    Cost: the standardized rows of all fits that are trained together are in memory. About 40 networks use a
-    processor core fully; with more networks, the training time is proportional to their number.
+    Cost: the memory contains the standardized rows of all fits that are trained together. About 40 networks
+    use a processor core fully. With more networks, the training time is proportional to the number of
+    networks.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
-    r"""Network that is trained by squared errors, with a normal posterior of the last layer's weights.
+    r"""Network that is trained by squared errors and has a normal posterior of the last layer's weights.
 
     The regressor estimates the uncertainty of a prediction at the cost of one plain network, because the
     posterior, the prior and the noise variance have closed forms. The noise is the same for all x. Prefer
@@ -37,48 +37,48 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
         ``n_outputs`` is the last entry of `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
-        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
-        min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. For each column, the cosines with these frequencies are
+        computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
+        "auto" means min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
+        Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     keep_best : str, Loss or False, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
+        trained. Every second epoch is scored on rows that are held out of training. Valid scores are
         "squared_error" and a `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is the same
         with False and "squared_error".
     n_draws : int, default=200
-        Number of networks or functions that are drawn from the posterior. Only `predict_members` uses them.
+        Number of functions that are drawn from the posterior. Only `predict_members` uses the draws.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -86,14 +86,15 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -101,7 +102,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -115,7 +116,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -128,7 +129,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     -----
     Let :math:`\Phi` be the inputs of the last layer for the n training rows, :math:`\alpha` the prior
     precision and :math:`\sigma^2` the noise variance. The weights of the last layer have the covariance
-    :math:`S = (\alpha I + \Phi^T \Phi / \sigma^2)^{-1}` and the mean :math:`S \Phi^T y / \sigma^2`, which
+    :math:`S = (\alpha I + \Phi^T \Phi / \sigma^2)^{-1}` and the mean :math:`S \Phi^T y / \sigma^2`. This mean
     replaces the trained weights. The variance of a new row is :math:`\sigma^2 + \phi^T S \phi`. For given
     :math:`\Phi`, Laplace's approximation is exact, because the likelihood is normal and the layer is linear.
     :math:`\alpha` and :math:`\sigma^2` maximize the evidence, by MacKay's fixed-point iteration. The evidence
@@ -136,11 +137,11 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     With ``calibration="split"``, :math:`\sigma^2` is therefore increased to the value that maximizes the
     likelihood of the held-out rows, and the posterior is computed with this value.
 
-    The intervals are far too short with ``calibration=None``: 95 % intervals covered 29 to 77 % on 300 to
-    1000 rows. Far from the training rows, they are too short with and without calibration, because the hidden
-    layers are treated as certain. `epistemic` includes only the uncertainty of the last layer. Coverage is
-    not strictly guaranteed, because the held-out rows also determine the noise and, with `keep_best`, the
-    epoch.
+    With ``calibration=None``, the intervals are far too short: the coverage of 95 % intervals was 29 to 77 %
+    on 300 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,
+    because the uncertainty of the hidden layers is ignored. `epistemic` includes only the uncertainty of the
+    last layer. The coverage is not exactly guaranteed, because the held-out rows are also used to estimate
+    the noise and, with `keep_best`, to select the epoch.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses and in the evidence.
 

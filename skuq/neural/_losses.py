@@ -1,8 +1,8 @@
-"""Training losses of networks, which are scores of a normal distribution, in torch.
+"""Training losses of networks: scores of a normal distribution, in torch.
 
-The outputs of a network are the mean and, if the loss needs it, a raw variance. Both belong to the
-standardized target. `variance_of` makes the raw variance positive. A loss returns one value per row and
-member.
+The outputs of a network are the mean and, if the loss needs a variance, a raw variance. Both are outputs for
+the standardized target. `variance_of` converts the raw variance to a positive variance. A loss returns one
+value per row and member.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIN_VARIANCE = 1e-4
 """Smallest noise variance, relative to the variance of the target."""
 
 _LEAST_SPREAD = 1e-8
-"""The variance of an average forecast is at least this large, because rounding may make a difference of
+"""Lower limit of the variance of an averaged forecast. Without it, rounding could make a difference of
 squares negative."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -94,7 +94,7 @@ class Loss(TrainingLoss):
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution, for B rows and, in training, for M members.
+            Mean and variance of the normal distribution for B rows. In training, also for M members.
         y : Tensor of the same shape
             Target.
 
@@ -139,14 +139,14 @@ class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
     The smaller the better. With normal noise and many rows, no other score gives more accurate estimates
-    (maximum likelihood). With this loss, networks become overconfident after long training, or if the target
-    is not standardized. For this reason, the estimators of this module standardize the target, and can select
-    an epoch.
+    (maximum likelihood). Networks that are trained with this loss become overconfident after long training,
+    or if the target is not standardized. For this reason, the estimators of `skuq.neural` standardize the
+    target and can select the best epoch.
 
     See Also
     --------
-    BetaNLLLoss : Learns the mean better in regions with large variance.
-    CRPSLoss : More robust to outliers.
+    BetaNLLLoss : Weighted likelihood. Networks learn the mean better in regions with large variance.
+    CRPSLoss : Score that is more robust to outliers.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class BetaNLLLoss(Loss):
 
     See Also
     --------
-    NLLLoss : The unweighted score, which selects the epoch.
+    NLLLoss : Unweighted score. It is used to select the epoch.
 
     References
     ----------
@@ -214,7 +214,7 @@ class BetaNLLLoss(Loss):
 
 
 class _ScaleLoss(Loss):
-    """Score in the units of y. It is computed from its derivatives (Euler's theorem)."""
+    """Score in the units of y, computed from its derivatives (Euler's theorem)."""
 
     # The score is `scale` times the derivative for the scale minus `residual` times the derivative for the
     # mean. Both derivatives depend only on `residual / scale`.
@@ -249,7 +249,7 @@ class CRPSLoss(_ScaleLoss):
     See Also
     --------
     CheckLoss : The same score for a finite number of quantiles.
-    NLLLoss : More accurate for normal noise.
+    NLLLoss : Score that gives more accurate estimates for normal noise.
 
     Examples
     --------
@@ -265,7 +265,7 @@ class CRPSLoss(_ScaleLoss):
 
 
 SlopeTable: TypeAlias = tuple[Tensor, Tensor]
-"""Standard normal quantiles (n,) in ascending order, and both derivatives (2, n + 1) between two
+"""Standard normal quantiles (n,) in ascending order, and both derivatives (2, n + 1) between adjacent
 quantiles."""
 
 
@@ -352,7 +352,7 @@ class IntervalLoss(_ScaleLoss):
 
     See Also
     --------
-    CheckLoss : Without the larger weight of wide intervals.
+    CheckLoss : Score in which wide intervals do not have a larger weight.
 
     Examples
     --------
@@ -380,7 +380,7 @@ class SquaredErrorLoss(Loss):
 
     See Also
     --------
-    NLLLoss : Also learns the noise variance.
+    NLLLoss : Loss that also learns the noise variance.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def resolve_selection_score(
     if score is None or (of_mean and score.n_outputs > 1):
         names = ["squared_error"] if of_mean else [*also, *LOSSES]
         listing = ", ".join(repr(name) for name in names)
-        which = " without a variance, because the network predicts only a mean" if of_mean else ""
+        which = " that does not use a variance (the network predicts only a mean)" if of_mean else ""
         raise ValueError(
             f"`keep_best` must be one of {listing}, an instance of skuq.neural.Loss{which}, or False, got "
             f"{keep_best!r}."

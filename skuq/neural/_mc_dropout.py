@@ -34,54 +34,55 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
-        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. They also
-        drop units in prediction; each draw drops the same units for all rows. The torch module must work with
-        `torch.func.vmap`.
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers may have any rates. Units are
+        also dropped in prediction. Each draw drops the same units for all rows. The torch module must work
+        with `torch.func.vmap`.
     dropout : float, default=0.2
         Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
-        Whether dropout is applied only to the last hidden layer. This is faster, but the draws differ far
-        less. Not used with `module`.
+        Whether dropout is applied only to the last hidden layer. With True, predictions are faster, but the
+        draws differ far less. Not used with `module`.
     n_draws : int, default=200
         Number of networks or functions that are drawn from the posterior. At least 2.
     output : {"moments", "members"}, default="moments"
-        Form of the distribution. "moments" is a Student t distribution with the mean of the draws and the
-        variance of draws and noise, or a normal distribution without calibration. "members" is the sample of
-        the draws' means; its intervals do not include the noise. Calibration multiplies the distances of
-        "members" from their mean by one factor, so that intervals have the nominal coverage.
+        Form of the distribution. "moments" is a Student t distribution with the mean of the draws, and with
+        the variance of the draws plus the noise variance. Without calibration, it is a normal distribution.
+        "members" is the sample of the draws' means. Its intervals do not include the noise. For "members",
+        calibration multiplies the distances from the mean by one factor, so that intervals have the nominal
+        coverage.
     keep_best : str, Loss or False, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
+        trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 0.99 times as large with "crps", but only False guarantees the coverage.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -89,14 +90,15 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -104,7 +106,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -115,39 +117,41 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    ConcreteDropoutRegressor : Dropout with learned rates, and noise that varies with x.
+    ConcreteDropoutRegressor : Dropout with learned rates. The noise varies with x.
     DeepEnsembleRegressor : Ensemble of independent networks.
 
     Notes
     -----
     Dropout is applied after each hidden layer, but not to the features. A draw is one network for all rows
-    and all calls, so that the prediction for a row does not depend on other rows. All draws share the layers
-    before the first dropout layer and run as one batched matrix product. The variance is the variance of the
-    draws' means plus the noise variance, which is learned by maximum likelihood.
+    and all calls, so the prediction for a row does not depend on other rows. The layers before the first
+    dropout layer are the same for all draws. All draws are computed by one batched matrix product. The
+    variance is the variance of the draws' means plus the noise variance, which is learned by maximum
+    likelihood.
 
     With ``output="members"`` and ``calibration=None``, the intervals do not include the noise and are always
-    too short: with the dropout settings of Kompa et al. [2]_, 95 % intervals covered 36 to 92 %, and 9 to 27
-    % with `last_layer`. With ``calibration=None``, the intervals are too short if the rate is low, with
-    `last_layer` and for small data sets, because the noise is estimated from residuals of training rows. They
-    are also too short far from the training rows and, if the noise varies with x, at large noise. The width
-    of confidence intervals depends on the dropout rate and does not decrease with more rows. With
-    ``keep_best=False``, coverage is guaranteed if rows are exchangeable, because calibration rows are held
-    out of training. The score of `keep_best` is the score of the network without dropout.
+    too short. For example, with the dropout settings of Kompa et al. [2]_, the coverage of 95 % intervals was
+    36 to 92 %. With `last_layer`, it was 9 to 27 %. With ``calibration=None``, the noise is estimated from
+    residuals of training rows. The intervals are then too short on small data sets, with a low dropout rate,
+    and with `last_layer`. Intervals are also too short far from the training rows. If the noise varies with
+    x, they are too short where the noise is large. The width of confidence intervals depends on the dropout
+    rate and does not decrease with more rows. With ``keep_best=False``, coverage is guaranteed if rows are
+    exchangeable, because calibration rows are held out of training. The score of `keep_best` is the score of
+    the network without dropout.
 
-    Settings of the literature: Kompa et al. [2]_ use ``output="members"`` and ``calibration=None``, and also
-    ``last_layer=True`` for their last-layer dropout.
+    Settings of the literature: Kompa et al. [2]_ use ``output="members"`` and ``calibration=None``. Their
+    last-layer dropout also uses ``last_layer=True``.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 
-    Cost: one network; an epoch takes twice as long as for a plain network. `fit_transform` trains the
-    networks of all folds in one pass, which takes little more time than one fit. A prediction runs the layers
-    after the first dropout layer, or the whole `module`, `n_draws` times.
+    Cost: one network is trained. An epoch takes twice as long as for a plain network. `fit_transform` trains
+    the networks of all folds in one pass, which takes little more time than one fit. A prediction runs the
+    layers after the first dropout layer, or the whole `module`, `n_draws` times.
 
     References
     ----------

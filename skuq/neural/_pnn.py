@@ -20,7 +20,7 @@ class PNNRegressor(BaseNeuralRegressor):
 
     The regressor estimates the uncertainty of a prediction at the cost of one network. The noise may vary
     with x. Prefer `DeepEnsembleRegressor` if you can afford several networks: its mean has a smaller error,
-    and it holds out no rows.
+    and it does not hold out rows.
 
     Parameters
     ----------
@@ -31,51 +31,51 @@ class PNNRegressor(BaseNeuralRegressor):
         n_features) to (n, n_outputs). Its outputs are the mean and the raw variance of the standardized
         target. `module` replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
-        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
-        min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. For each column, the cosines with these frequencies are
+        computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
+        "auto" means min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
+        Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
         Training loss of the networks.
     keep_best : str, Loss or False, default="crps"
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. Every second
-        epoch is scored on rows held out of training. Valid scores are "nll",
-        "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 1.08 times as large with False, and 1.07 times as large with "nll".
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. Every second epoch is
+        scored on rows held out of training. Valid scores are "nll", "beta_nll", "crps", "check", "interval",
+        "squared_error" and instances of `Loss`. On four small data sets, the CRPS is 1.08 times as large with
+        False, and 1.07 times as large with "nll".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 8000 training steps in total, but at least 40
-        and at most 200 epochs. The training ends earlier at twice its best epoch by `keep_best`, but not
-        before epoch 40. If the score of `keep_best` still improves at the end of 200 epochs, for
-        example because there is little noise, a second training with 8000 steps and at most 1000 epochs
-        replaces the first training.
+        Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
+        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
+        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
+        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -83,14 +83,15 @@ class PNNRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -98,7 +99,7 @@ class PNNRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -107,14 +108,14 @@ class PNNRegressor(BaseNeuralRegressor):
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     DeepEnsembleRegressor : Ensemble of such networks, trained in one pass.
-    ProbabilisticNet : Skorch net for users of skorch.
+    ProbabilisticNet : The same forecast by a skorch net, for users of skorch.
 
     Notes
     -----
@@ -123,11 +124,11 @@ class PNNRegressor(BaseNeuralRegressor):
     The epoch is selected by the CRPS, because the likelihood of a single network is often best before the
     network has learned the mean.
 
-    The intervals are too short with ``calibration=None`` if there are few rows or ``keep_best=False``,
-    because the network overfits the training rows. For example, 95 % intervals covered 43 to 79 % on 300 to
-    1000 rows with ``keep_best=False``. Far from the training rows, they are too short with and without
-    calibration. By default, coverage is not guaranteed, because the same rows select the epoch and calibrate
-    the distribution. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
+    With ``calibration=None``, the intervals are too short if there are few rows or if ``keep_best=False``,
+    because the network overfits the training rows. For example, the coverage of 95 % intervals was 43 to 79 %
+    on 300 to 1000 rows with ``keep_best=False``. Far from the training rows, intervals are too short with and
+    without calibration. By default, coverage is not guaranteed, because the same rows select the epoch and
+    calibrate the distribution. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 

@@ -39,12 +39,12 @@ class ProbabilisticCriterion(nn.Module):
                 f"`module` must give {self.loss.n_outputs} outputs per row for {self.loss!r} (two outputs "
                 f"are mean and raw variance), got the shape {tuple(output.shape)}."
             )
-        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) and (B,) would broadcast to (B, B)
+        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) and (B,) would give (B, B)
         return self.loss(output, target).mean()
 
 
 class TensorBatches:
-    """Iterator over batches, which are made by array indexing.
+    """Iterator over batches that are selected by array indexing.
 
     It is up to six times as fast as a DataLoader.
     """
@@ -82,11 +82,11 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
 class ProbabilisticNet(NeuralNetRegressor):
     """Skorch net that predicts a normal distribution, for users who have their own skorch module.
 
-    The net accepts float64 features and a one-dimensional target, can be trained by each loss of skuq, and
-    works with all functions of skuq that accept an estimator. Prefer `PNNRegressor` unless you need skorch:
-    `PNNRegressor` also standardizes X and y, selects the best epoch and passes scikit-learn's estimator
-    checks. This net does not standardize: put it into a Pipeline after a StandardScaler, and into a
-    TransformedTargetRegressor.
+    The net accepts float64 features and a one-dimensional target. It can be trained by each loss of skuq. It
+    works with all functions of skuq that accept an estimator. If you do not need skorch, prefer
+    `PNNRegressor`, which also standardizes X and y, selects the best epoch and passes scikit-learn's
+    estimator checks. This net does not standardize X and y. Put it into a Pipeline after a StandardScaler,
+    and put the Pipeline into a TransformedTargetRegressor.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class ProbabilisticNet(NeuralNetRegressor):
     *args : tuple
         As in ``skorch.NeuralNetRegressor``.
     criterion : torch criterion, default=ProbabilisticCriterion
-        Loss of the training: ``criterion__loss`` is "nll" (default), "crps", "check", "interval", "beta_nll"
-        or an instance of `Loss`.
+        Training criterion. Set the loss by ``criterion__loss``: "nll" (default), "crps", "check", "interval",
+        "beta_nll" or an instance of `Loss`.
     optimizer : torch optimizer, default=torch.optim.Adam
         As in skorch.
     lr : float, default=0.001
@@ -105,7 +105,8 @@ class ProbabilisticNet(NeuralNetRegressor):
     iterator_train, iterator_valid : class, default=TensorBatches
         Iterators of batches. ``iterator_train__shuffle`` is True by default.
     train_split : callable or None, default=None
-        As in skorch. skorch's own default would hold out a fifth of the rows.
+        Split into training and validation rows. With None, no rows are held out. skorch's own default holds
+        out a fifth of the rows.
     **kwargs : dict
         As in ``skorch.NeuralNetRegressor``.
 
@@ -116,9 +117,8 @@ class ProbabilisticNet(NeuralNetRegressor):
 
     Notes
     -----
-    The intervals are too short after long training, because the likelihood of the training rows increases
-    with a closer fit and a smaller variance. Use `train_split` with skorch's EarlyStopping, and recalibrate
-    the net.
+    After long training, the intervals are too short, because a closer fit to the training rows and a smaller
+    variance increase the likelihood. Use `train_split` with skorch's EarlyStopping, and recalibrate the net.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         return [*callbacks, ("print_log", PrintLog())] if self.verbose else callbacks
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Raise if targets are invalid, or if arrays contain NaN or infinity.
+        """Raise an error if targets are invalid, or if arrays contain NaN or infinity.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         """
         super().check_data(X, y)
         if y is None and not is_dataset(X):
-            raise ValueError("`y` must be given, got None. Only omit it if X is a torch Dataset.")
+            raise ValueError("`y` must be given, got None. `y` may be omitted only if X is a torch Dataset.")
         for name, values in (("X", X), ("y", y)):
             if isinstance(values, np.ndarray | Tensor) and not np.isfinite(to_numpy(values)).all():
                 raise ValueError(f"`{name}` must be finite, got NaN or infinity.")
@@ -249,9 +249,9 @@ class ProbabilisticNet(NeuralNetRegressor):
         output = self._outputs(X)
         if output.shape[1] != 2:
             raise ValueError(
-                f"`module` must give 2 outputs per row, a mean and a raw variance, got {output.shape[1]}. A "
-                "network without a variance has no distribution: wrap it in "
-                "UncertaintyRegressor(net, method='residual')."
+                f"`module` must give 2 outputs per row (a mean and a raw variance), got {output.shape[1]}. "
+                f"A network without a variance has no distribution. Wrap it: UncertaintyRegressor(net, "
+                f"method='residual')."
             )
         return Normal(output[:, 0], np.sqrt(variance_of(torch.from_numpy(output[:, 1])).numpy()))
 

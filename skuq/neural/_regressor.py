@@ -26,7 +26,7 @@ from skuq._validation import (
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralEstimator, fit_together
 from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
+from skuq.neural._predictive.ensemble import EnsemblePosterior
 from skuq.neural._predictive.posterior import Posterior
 from skuq.neural._training.plan import TrainingSpec, rows_with_weight
 from skuq.neural._training.scaling import Standardizer
@@ -36,10 +36,10 @@ from skuq.neural._training.trainer import TrainedFit
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     """Base class of the neural regressors.
 
-    It contains the calibration and the predictions in the units of y.
+    The class implements the calibration and the predictions in the units of y.
     """
 
-    factor_: float
+    factor_: float | FloatArray
     df_: float
     _calibration: Calibration
     _calibrations: ClassVar[tuple[str | None, ...]] = ("split", None)
@@ -70,13 +70,19 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
         if fit_params:
-            raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
+            raise TypeError(
+                f"{type(self).__name__}.{caller} does not accept the parameters {sorted(fit_params)}."
+            )
         check_unmasked(X, "X")
-        target = check_y(y, self)
+        target, names = self._read_target(y)
         features = self._check_features(X, target)
         weight = check_sample_weight(sample_weight, len(target))
         metadata = {} if weight is None else {"sample_weight": weight}
-        return TrainingData(features, target, weight, metadata=metadata)
+        return TrainingData(features, target, weight, metadata=metadata, target_names=names)
+
+    def _read_target(self, y: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+        """Return the target (n,), or several targets (n, d), and the names of several targets."""
+        return check_y(y, self), None
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.calibration, "calibration", self._calibrations)
@@ -87,7 +93,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
         most = self._max_indicators()
         scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
-        if scaler.y_scale > 0 or not held_out.any():
+        if np.all(scaler.y_scale > 0) or not held_out.any():
             return scaler
         return Standardizer.fit(data.take(rows_with_weight(np.ones_like(held_out), data)), most)
 
@@ -100,7 +106,8 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
         posterior = self._posterior(fit, data)
         calibration, n_rows = self._uncalibrated(), np.inf
-        if self.calibration is not None and self.scaler_.y_scale > 0:  # a constant y has no residuals
+        # a constant y has no residuals
+        if self.calibration is not None and np.any(self.scaler_.y_scale > 0):
             calibration, n_rows = self._calibrate(posterior, fit, data)
         self._keep(fit, posterior)
         self._calibration = calibration
@@ -121,10 +128,9 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
         z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
-        learn = Calibration.fit_scale_and_tails if posterior.calibrates_tails else Calibration.fit_scale
         weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())
-        return learn(z, self.calibration_coverage, weight), n_rows
+        return posterior.calibrate(z, self.calibration_coverage, weight), n_rows
 
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
@@ -145,16 +151,16 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     def _out_of_bag_dist(self, fit: TrainedFit, data: TrainingData) -> Distribution:
         posterior = cast(EnsemblePosterior, self._fitted_posterior)
-        oob_mask = fit.plan.out_of_bag()
-        loc, scale = posterior.draw(data.X)
-        for rows, other in self._refit_without_rows(data, oob_mask, fit.plan.seed):
-            loc[rows], scale[rows] = other.draw(data.take(rows).X)
-            oob_mask[rows] = True  # no member of the other ensemble is trained on these rows
-        return posterior.distribution_of(NetworkPredictions(loc, scale, oob_mask), self._calibration)
+        members = posterior.predictions(data.X, fit.plan.out_of_bag())
+        for rows, other in self._refit_without_rows(data, members.used, fit.plan.seed):
+            part = other.predictions(data.take(rows).X)
+            members.loc[rows], members.scale[rows] = part.loc, part.scale
+            members.used[rows] = True  # no member of the other ensemble is trained on these rows
+        return posterior.distribution_of(members, self._calibration)
 
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
-    ) -> Iterator[tuple[IntArray, Posterior]]:
+    ) -> Iterator[tuple[IntArray, EnsemblePosterior]]:
         """Refit without rows that have too few out-of-bag members.
 
         Each refit leaves out at most a tenth of all rows.
@@ -168,7 +174,8 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             other = clone(self).set_params(calibration=None, random_state=int(rng.randint(MAX_SEED)))
             pairs.append((other, data.take(rows_outside(rows, len(data)))))
         fit_together(pairs, NO_PROGRESS)
-        return zip(parts, (other._fitted_posterior for other, _ in pairs), strict=True)
+        posteriors = (cast(EnsemblePosterior, other._fitted_posterior) for other, _ in pairs)
+        return zip(parts, posteriors, strict=True)
 
     def _predict_dist(self, X: Any) -> Distribution:
         dist: Distribution = self._current_posterior().distribution(self._features(X), self._calibration)
@@ -177,23 +184,23 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the predictions of the members, before calibration.
 
-        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` draws of networks
-        or functions from the posterior. The draws are the same for all rows and all calls.
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` networks or
+        functions that are drawn from the posterior. The draws are the same for all rows and all calls.
 
         Parameters
         ----------
         X : array-like or DataFrame of n rows
             Features, with the columns of the training data.
         return_std : bool, default=False
-            Whether to also return the standard deviations of the noise by the members.
+            Whether to also return the standard deviations of the noise that the members predict.
 
         Returns
         -------
-        members : ndarray of shape (n, M)
+        members : ndarray of shape (n, M), or (n, M, d) for d targets
             Predicted means of the M members, in the units of y.
-        members_std : ndarray of shape (n, M)
-            Standard deviations of the noise, in the units of y; only with `return_std`. If the noise is
-            constant, all values are equal. If the members do not predict noise, all values are 0.
+        members_std : ndarray of shape (n, M), or (n, M, d)
+            Standard deviations of the noise, in the units of y. Only returned if `return_std` is True. If the
+            noise is constant, all values are equal. If the members do not predict noise, all values are 0.
         """
         self._check_new(X)
         loc, scale = self._current_posterior().draw(self._features(X))

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging, from snapshots of one network at the end of its training."""
+"""Stochastic weight averaging: snapshots of one network at the end of its training."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Callback that stores the weights after each of the last epochs. Their learning rate is constant."""
+    """Callback that stores the weights after each of the last epochs and keeps the learning rate constant."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
@@ -76,10 +76,10 @@ class TakeSnapshots(Callback):
 
 
 class SWARegressor(BaseNeuralRegressor):
-    """Ensemble of snapshots of one network, which are taken at the end of its training.
+    """Ensemble of snapshots of one network. The snapshots are taken at the end of the training.
 
-    The regressor estimates the uncertainty of a prediction, and costs only a little more than one plain
-    network. It is based on stochastic weight averaging (SWA): with a constant learning rate at the end of the
+    The regressor estimates the uncertainty of a prediction and costs only a little more than one plain
+    network. It is based on stochastic weight averaging (SWA). With a constant learning rate at the end of the
     training, the weights move between values that fit the data about equally well. The noise is the same for
     all x. Prefer `DeepEnsembleRegressor` if the noise varies with x, or if you can afford several networks,
     because snapshots of one network differ less than independent networks.
@@ -93,45 +93,48 @@ class SWARegressor(BaseNeuralRegressor):
         n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
         `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learned frequencies per column. The cosines of a column with these frequencies are computed,
-        and up to three linear combinations of the cosines are additional inputs. 0 adds no inputs. "auto" is
-        min(8, 256 // n_features). Not used with `module`.
+        Number of learned frequencies per column. For each column, the cosines with these frequencies are
+        computed. Up to three linear combinations of the cosines are additional inputs. 0 adds no inputs.
+        "auto" means min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network multiplies its inputs by learned factors. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
+        Activation function. "relu" is max(x, 0), and "silu" is x / (1 + exp(-x)). Not used with `module`.
     n_snapshots : int, default=20
-        Number of additional epochs, at least 2. A snapshot is the weights after one additional epoch.
+        Number of additional epochs, at least 2. After each additional epoch, the weights are stored as a
+        snapshot.
     snapshot_learning_rate : float, default=0.006
         Constant learning rate of the additional epochs. With a larger rate, the snapshots differ more.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch before the snapshots.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch before the
+        snapshots.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs. The epochs of the snapshots are not included.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
+        The epochs of the snapshots are not included.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -139,14 +142,15 @@ class SWARegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -154,19 +158,19 @@ class SWARegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks. Its buffer ``snapshots`` contains the
+        Trained skorch net. ``net_.module_`` contains the networks, and its buffer ``snapshots`` contains the
         snapshots.
     history_ : skorch.history.History
         Mean training loss of each epoch.
     best_epoch_ : int
-        Number of the epoch whose weights were kept, counted from 1. Always the last.
+        Number of the epoch whose weights were kept, counted from 1. This is always the last epoch.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -179,7 +183,7 @@ class SWARegressor(BaseNeuralRegressor):
     -----
     The mean and the epistemic variance of a row are the mean and the variance of the snapshots' predictions.
     The noise variance maximizes the likelihood of the held-out rows, given the epistemic variance. With
-    ``calibration=None``, the noise variance maximizes the likelihood of the training rows, and is too small.
+    ``calibration=None``, the noise variance maximizes the likelihood of the training rows and is too small.
 
     SWA-Gaussian [2]_ fits a normal distribution to the snapshots and draws samples from it. This class uses
     the snapshots themselves.
@@ -188,14 +192,15 @@ class SWARegressor(BaseNeuralRegressor):
     rate. A selection of snapshots by their scores would make the epistemic variance too small. The training
     before the snapshots ends with a learning rate of 0, so no rows are needed to select an epoch.
 
-    The intervals are too short with ``calibration=None``: 95 % intervals covered 58 to 79 % on 500 to 1000
-    rows. Far from the training rows, they are too short with and without calibration, because the snapshots
-    differ less than their errors. Coverage is not strictly guaranteed, because the held-out rows determine
-    the noise as well as the scale and the tails.
+    With ``calibration=None``, the intervals are too short: the coverage of 95 % intervals was 58 to 79 % on
+    500 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,
+    because the snapshots differ less than their errors. The coverage is not exactly guaranteed, because the
+    noise, the scale and the tails are estimated from the same held-out rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 
-    Cost: one network and 20 additional epochs. Prediction runs `n_snapshots` networks in one pass.
+    Cost: one network is trained, with `n_snapshots` additional epochs. A prediction runs `n_snapshots`
+    networks in one pass.
 
     References
     ----------

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class TrainingLoss(ABC):
-    """Loss of network outputs. The training minimizes its mean over rows, for each member.
+    """Loss of network outputs. For each member, the training minimizes the mean loss over rows.
 
     Attributes
     ----------

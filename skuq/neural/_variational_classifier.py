@@ -17,7 +17,7 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate for each value of `last_layer`. With True, the standard deviations start near their
+"""Learning rate for each value of `last_layer`. With True, the initial standard deviations are near their
 optimum."""
 
 
@@ -25,8 +25,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     """Network with normally distributed weights that predicts class probabilities (variational inference).
 
     The classifier predicts class probabilities and the epistemic part of their entropy. Its probabilities are
-    less extreme than the probabilities of ensembles and of dropout. They are less accurate on new rows that
-    are similar to the training rows, and far less overconfident on other rows. Prefer
+    less extreme than the probabilities of ensembles and of dropout. On new rows that are similar to the
+    training rows, the probabilities are less accurate. On other rows, they are far less overconfident. Prefer
     `DeepEnsembleClassifier` if new rows are similar to the training rows.
 
     Parameters
@@ -34,54 +34,55 @@ class VariationalClassifier(BaseNeuralClassifier):
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     last_layer : bool, default=False
-        Whether only the weights of the last layer are uncertain. True makes the training faster, but the
-        model is then overconfident.
+        Whether only the weights of the last layer are uncertain. With True, the training is faster, but the
+        model is overconfident.
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
         ``n_outputs`` is the last entry of `hidden_layer_sizes`. Requires `last_layer`.
     prior : float or "empirical", default=1.0
-        Standard deviation of the normal prior of the weights, whose mean is 0. "empirical" is the value that
-        maximizes the evidence, for each layer. It shrinks the weights strongly if there are more weights than
-        the rows can determine. Biases have a standard normal prior.
+        Standard deviation of the normal prior of the weights. The mean of the prior is 0. "empirical" means
+        the value that maximizes the evidence, for each layer. This value shrinks the weights strongly if
+        there are more weights than the rows can determine. Biases have a standard normal prior.
     kl_weight : float, default=1.0
-        Factor of the divergence from the prior. 1 is Bayes' rule. The divergence is also divided by the
-        number of rows.
+        Factor of the divergence from the prior. With 1, the posterior follows Bayes' rule. The divergence is
+        also divided by the number of rows.
     warm_up : float, default=0.3
         Share of the epochs in which the factor of the divergence grows from 0 to `kl_weight`. Without this
         warm-up, the prior often dominates before the mean is learned, and the prediction is constant.
     n_draws : int, default=100
-        Number of networks or functions that are drawn from the posterior. At least 2. Regressors draw 200. On
-        the digits data, the log loss with 1000 draws differs by less than 1 %.
+        Number of networks or functions that are drawn from the posterior. At least 2. The default of the
+        regressors is 200. On the digits data, the log loss with 1000 draws differs from the log loss with 100
+        draws by less than 1 %.
     keep_best : {"log_loss", False}, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
-        loss on held-out rows, of the network with the mean weights rather than of the averaged forecast.
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. "log_loss" is the log
+        loss of the network with the mean weights on held-out rows. It is not the log loss of the averaged
+        forecast.
     class_weight : dict, "balanced" or None, default=None
-        Class weights. They multiply the losses and scores of the rows of a class. "balanced" uses weights
-        that are inversely proportional to the class frequencies.
+        Class weights. The losses and scores of the rows of a class are multiplied by the weight of the class.
+        "balanced" uses weights that are inversely proportional to the class frequencies.
     standardize : {"columns", "all", False}, default="columns"
         Standardization of the features by the training rows. "columns" uses a separate mean and scale for
-        each column. "all" uses one mean and one scale for all columns; prefer it for images, because the
-        separate scale of a pixel that is nearly always 0 would be too small. False leaves X unchanged.
+        each column. "all" uses one mean and one scale for all columns. Prefer "all" for images: a pixel that
+        is nearly always 0 would have a separate scale that is too small. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if `keep_best` requires held-out rows. A float is the share of
-        held-out rows, and an int is their number. The rows are drawn at random, stratified by class. With a
-        splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        held-out rows, and an int is the number of held-out rows. The rows are drawn at random, stratified by
+        class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float or "auto", default="auto"
-        Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`, as measured for
-        `VariationalRegressor`.
+        Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. These values were chosen
+        for `VariationalRegressor`.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
@@ -92,7 +93,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -102,7 +103,7 @@ class VariationalClassifier(BaseNeuralClassifier):
     classes_ : ndarray of shape (K,)
         Class labels, in the order of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -113,14 +114,14 @@ class VariationalClassifier(BaseNeuralClassifier):
     See Also
     --------
     VariationalRegressor : The same method for regression.
-    DeepEnsembleClassifier : Several networks.
+    DeepEnsembleClassifier : Ensemble of independent networks.
 
     Notes
     -----
-    The posterior of the weights is a normal distribution without correlations (mean field). It minimizes the
-    mean cross-entropy of the rows plus 1/n times the divergence from the prior. In training, each row of a
-    batch has its own random weights, by local reparameterization [1]_. The standard deviations of the weights
-    start at 0.05 divided by the square root of the number of inputs of the layer.
+    The posterior of the weights is a normal distribution without correlations (mean field). The training
+    minimizes the mean cross-entropy of the rows plus 1/n times the divergence from the prior. In training,
+    each row of a batch has its own random weights, by local reparameterization [1]_. The standard deviations
+    of the weights start at 0.05 divided by the square root of the number of inputs of the layer.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
     Class weights do not change n.

@@ -33,80 +33,80 @@ from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_lear
 from skuq.neural._training.trainer import TrainedFit
 
 _CONSTANT = 0.05
-"""A prediction counts as constant if its standard deviation is at most this multiple of the standard
+"""A prediction is treated as constant if its standard deviation is at most this multiple of the standard
 deviation of y."""
 _RATES = {False: 1e-2, True: 3e-3}
-"""Learning rate for each value of `last_layer`. With True, the standard deviations start near their
+"""Learning rate for each value of `last_layer`. With True, the initial standard deviations are near their
 optimum."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
     """Network with normally distributed weights and a constant noise variance (variational inference).
 
-    The regressor estimates the uncertainty of a prediction and its epistemic part, which decreases with more
-    data. With few rows, its prediction intervals are rarely too short. The noise is the same for all x.
-    Prefer `DeepEnsembleRegressor` if the noise varies with x. Also prefer it if there are many rows, because
-    its intervals are then shorter.
+    The regressor estimates the uncertainty of a prediction and its epistemic part. The epistemic part
+    decreases with more data. With few rows, its prediction intervals are rarely too short. The noise is the
+    same for all x. Prefer `DeepEnsembleRegressor` if the noise varies with x, or if there are many rows. With
+    many rows, the intervals of `DeepEnsembleRegressor` are shorter.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers. The hidden units are rectified linear.
     last_layer : bool, default=False
-        Whether only the weights of the last layer are uncertain. True makes the training faster, but the
-        model is then overconfident.
+        Whether only the weights of the last layer are uncertain. With True, the training is faster, but the
+        model is overconfident.
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
         ``n_outputs`` is the last entry of `hidden_layer_sizes`. Requires `last_layer`.
     kl_weight : float, default=1.0
-        Factor of the divergence from the prior. 1 is Bayes' rule. The divergence is also divided by the
-        number of rows.
+        Factor of the divergence from the prior. With 1, the posterior follows Bayes' rule. The divergence is
+        also divided by the number of rows.
     warm_up : float, default=0.3
         Share of the epochs in which the factor of the divergence grows from 0 to `kl_weight`. Without this
         warm-up, the prior often dominates before the mean is learned, and the prediction is constant.
     keep_best : str, Loss or False, default=False
-        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
-        trained, and every second epoch is scored on rows held out of training. Valid scores are "nll",
+        Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
+        trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
         sets, the CRPS is 0.69 times as large with "crps". However, "crps" selects epochs of the warm-up, in
         which the weights do not yet have their posterior distribution.
     inference : {"auto", "analytic", "sampled"}, default="auto"
         Method that computes the mean and the epistemic variance. "analytic" is a closed form and requires
-        `last_layer`. "sampled" uses `n_draws` networks drawn from the posterior. "auto" is "analytic" with
-        `last_layer` and "sampled" without.
+        `last_layer`. "sampled" uses `n_draws` networks that are drawn from the posterior. "auto" means
+        "analytic" with `last_layer`, and otherwise "sampled".
     n_draws : int, default=200
         Number of networks or functions that are drawn from the posterior. At least 2. With 200 draws, the
         epistemic standard deviation has a relative error of 5 %.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
-        of training. None returns the uncalibrated distribution, whose intervals are too short on small data
+        of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
     calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
-        intervals with other coverages also depends on the estimated tails. A `SmallSampleWarning` is issued
-        if there are fewer calibration rows than the coverage requires (9 rows for 90 %).
+        intervals with other coverages also depends on the estimated tails. If there are fewer calibration
+        rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
-        rows. A float is the share of held-out rows, and an int is their number. The rows are drawn at random.
-        With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
+        rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
+        drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
+        out.
     learning_rate : float or "auto", default="auto"
-        Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`. On four small data sets,
+        Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. On four small data sets,
         the CRPS is 1.04 times as large with 0.003. With `last_layer` and 0.01, it is 1.03 times as large.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows per batch. It is adjusted so that all batches of an epoch have the same size.
+        Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the number of epochs with 6000 training steps in total, but at least 40
-        and at most 1000 epochs.
+        Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient; None does not clip.
+        Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction. "auto" uses an available GPU if at least 32 networks are trained or
-        drawn.
+        Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
+        are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
@@ -114,14 +114,15 @@ class VariationalRegressor(BaseNeuralRegressor):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, of the choice and order of rows, and of the draws. An integer makes
+        Seed of the initial weights, of the choice and order of rows, and of random draws. An integer makes
         results reproducible.
     verbose : int, default=0
         Whether skorch prints a line for each epoch.
@@ -129,7 +130,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` contains the networks.
+        Trained skorch net. ``net_.module_`` contains the networks.
     history_ : skorch.history.History
         Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
@@ -140,39 +141,41 @@ class VariationalRegressor(BaseNeuralRegressor):
         Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
         overconfident, and 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
+        Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     LastLayerLaplaceRegressor : Posterior of the last layer in closed form.
-    DeepEnsembleRegressor : Several networks, and noise that varies with x.
+    DeepEnsembleRegressor : Several networks. Their noise varies with x.
 
     Notes
     -----
-    The posterior of the weights is a normal distribution without correlations (mean field). It minimizes the
-    mean negative log-likelihood of the rows plus 1/n times the divergence from the prior. In training, each
-    row of a batch has its own random weights, by local reparameterization [1]_. The prior of the weights of a
-    layer is normal with mean 0. Its variance maximizes the evidence at each step; this is the mean square of
-    the weights. Biases have a standard normal prior. The standard deviations of the weights start at 0.05
-    divided by the square root of the number of inputs of the layer. The noise variance is learned together
-    with the weights. Calibration replaces it by the value that maximizes the likelihood of the held-out rows,
-    given the epistemic variance, so that overfitting counts as noise. The score of `keep_best` is the score
-    of the network with the mean weights.
+    The posterior of the weights is a normal distribution without correlations (mean field). The training
+    minimizes the mean negative log-likelihood of the rows plus 1/n times the divergence from the prior. In
+    training, each row of a batch has its own random weights, by local reparameterization [1]_. The prior of
+    the weights of a layer is normal with mean 0. At each step, the variance of the prior is the value that
+    maximizes the evidence: the mean square of the weights. Biases have a standard normal prior. The standard
+    deviations of the weights start at 0.05 divided by the square root of the number of inputs of the layer.
+    The noise variance is learned together with the weights. Calibration replaces the noise variance by the
+    value that maximizes the likelihood of the held-out rows, given the epistemic variance. Errors due to
+    overfitting are then part of the noise. The score of `keep_best` is the score of the network with the mean
+    weights.
 
-    The intervals are too short with ``calibration=None`` and ``last_layer=True``, because the other layers
-    and the noise are fitted to the training rows: 95 % intervals covered 40 to 93 % on 300 to 1000 rows. They
-    are also too short if `kl_weight` is less than 1. Far from the training rows, they are too short with and
-    without calibration, because the posterior ignores correlations between weights.
+    With ``calibration=None`` and ``last_layer=True``, the intervals are too short, because the other layers
+    and the noise are fitted to the training rows. The coverage of 95 % intervals was 40 to 93 % on 300 to
+    1000 rows. Intervals are also too short if `kl_weight` is less than 1. Far from the training rows,
+    intervals are too short with and without calibration, because the posterior ignores correlations between
+    weights.
 
     Confidence intervals (`epistemic`) are too short on about 100 rows or fewer, because the prior dominates
-    in spite of the warm-up. For example, for a sine function in three columns, the prediction was constant on
-    all five data sets, and 90 % intervals covered the function in about 10 % of the cases. Prediction
-    intervals still have at least the nominal coverage and tend to be too long, because the part of the
-    function that is not learned counts as noise. If the prediction is nearly constant, a
-    ``ConvergenceWarning`` is issued. Coverage is not strictly guaranteed, because the held-out rows determine
-    the noise as well as the scale and the tails.
+    in spite of the warm-up. For example, the prediction was constant on all five simulated data sets with a
+    sine function of three columns, and 90 % intervals covered the function in about 10 % of the cases.
+    Prediction intervals still have at least the nominal coverage. They are usually too long, because the part
+    of the function that is not learned is part of the noise. If the prediction is nearly constant, a
+    ``ConvergenceWarning`` is issued. The coverage is not exactly guaranteed, because the noise, the scale and
+    the tails are estimated from the same held-out rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
@@ -300,8 +303,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         if share < _CONSTANT:
             warn_user(
                 "the prediction is nearly constant: its standard deviation is "
-                f"{share:.2g} times the standard deviation of y. If X is informative about y, the prior "
-                "dominates the data. Use more rows, fewer or smaller hidden layers, `kl_weight` below 1, or "
+                f"{share:.2g} times the standard deviation of y. If y depends on X, the prior dominates the "
+                f"data. Use more rows, fewer or smaller hidden layers, `kl_weight` below 1, or "
                 "more epochs.",
                 ConvergenceWarning,
             )

@@ -1,4 +1,4 @@
-"""Estimators inside of Pipelines, searches and other meta-estimators."""
+"""Estimators inside Pipelines, searches and other meta-estimators."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
     if array.ndim != 1:
         raise ValueError(
             f"`predict` of {type(estimator).__name__} must return one column, got shape {array.shape}. skuq "
-            f"handles one target at a time. {one_column_each()} If the columns are parameters of a "
-            "distribution, register a function that returns the distribution: skuq.register."
+            f"needs one target. {one_column_each()} If the columns are parameters of a "
+            f"distribution, use skuq.register to register a function that returns the distribution."
         )
     return check_predictions(array, estimator)
 
@@ -92,7 +92,8 @@ def _advice(estimator: Any) -> str:
     if any(isinstance(one, TransformedTargetRegressor) for one in inside):
         advice.append(
             "The inverse transformation of the target must be finite at all predictions of the inner "
-            "regressor. Use a transformation whose inverse is defined on all reals, such as log or log1p."
+            "regressor. Use a transformation whose inverse is defined for all real numbers, such as log or "
+            "log1p."
         )
     return " ".join(advice)
 

@@ -19,9 +19,9 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
     """Return the prediction sets of a fitted classifier.
 
     If the classifier has a method ``predict_set``, such as `skuq.classifiers.ConformalClassifier`, the
-    function calls this method. The classifier may be inside of a Pipeline, a search such as GridSearchCV,
-    RFE, RFECV, FrozenEstimator or StackingClassifier. For all other classifiers, the function passes the
-    result of ``predict_proba`` to `prediction_set`.
+    function calls this method. The classifier may be inside a Pipeline, a search such as GridSearchCV, RFE,
+    RFECV, FrozenEstimator or StackingClassifier. For all other classifiers, the function passes the result of
+    ``predict_proba`` to `prediction_set`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
     ValueError
-        If the predicted probabilities are NaN or negative, or do not sum to 1 within 1e-6.
+        If predicted probabilities are NaN or negative, or if their sum differs from 1 by more than 1e-6.
 
     See Also
     --------
@@ -56,8 +56,8 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
 
     Notes
     -----
-    Sets from probabilities depend on the quality of the probabilities: the sets of an overconfident model are
-    too small. Sets of a ConformalClassifier also depend on the calibration rows.
+    If the sets are computed from probabilities, they are only as good as the probabilities: the sets of an
+    overconfident model are too small. Sets of a ConformalClassifier are calibrated on held-out rows.
 
     The function costs one prediction of the inner estimator and one sort per row.
 

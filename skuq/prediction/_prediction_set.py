@@ -16,8 +16,8 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
     Parameters
     ----------
     y_proba : array-like of shape (n, K)
-        Probability of each class, as returned by ``predict_proba``. Probabilities are non-negative, and each
-        row sums to 1 within 1e-6.
+        Probability of each class, as returned by ``predict_proba``. Probabilities must be non-negative. The
+        sum of each row must be 1, with a tolerance of 1e-6.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the prediction set, strictly between 0 and 1.
 
@@ -29,9 +29,9 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
     Raises
     ------
     ValueError
-        If probabilities are negative, NaN or do not sum to 1, or if a coverage is not in (0, 1).
+        If probabilities are negative or NaN, if their sum is not 1, or if a coverage is not in (0, 1).
     TypeError
-        If ``y_proba`` does not hold numbers.
+        If ``y_proba`` does not contain numbers.
 
     See Also
     --------
@@ -40,18 +40,17 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
 
     Notes
     -----
-    Probabilities are summed in float64 in descending order. The comparison of a sum with the coverage has a
-    tolerance of a few units in the last place of ``y_proba`` for rounding errors. If classes are equally
-    probable, classes with lower column numbers are included first. The set of a larger coverage contains the
-    set of a smaller coverage.
+    Probabilities are summed in float64 in descending order. A sum that is smaller than the coverage only by
+    rounding errors counts as equal to the coverage. If classes are equally probable, classes with lower
+    column numbers are included first. The set for a larger coverage contains the set for a smaller coverage.
 
     If the probabilities are calibrated, a set contains the label with a probability of ``coverage`` *or
     more*, because the last class of a set increases the sum above the coverage. For accurate models, the sum
-    of the probabilities in a set is much larger than the coverage. Therefore, compare the observed coverage
-    with the mean of ``(y_proba * sets).sum(axis=1)``.
+    of the probabilities in a set is often much larger than the coverage. Therefore, compare the observed
+    coverage with the mean of ``(y_proba * sets).sum(axis=1)``.
 
-    The function costs one sort per row. Kompa, Snoek and Beam (2021), "Empirical frequentist coverage of deep
-    learning uncertainty quantification procedures", Entropy 23, 1608, define these sets.
+    The function costs one sort per row. The definition of the sets is from Kompa, Snoek and Beam (2021),
+    "Empirical frequentist coverage of deep learning uncertainty quantification procedures", Entropy 23, 1608.
 
     Examples
     --------

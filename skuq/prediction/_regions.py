@@ -1,4 +1,4 @@
-"""Regions that contain several targets. A row has a box or an ellipsoid."""
+"""Regions that contain several targets: one box or one ellipsoid per row."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skuq._validation import as_float_array, check_no_nan
 class PredictionRegion(ABC):
     """Regions in the space of d targets, one per row.
 
-    ``region[rows]`` selects rows, and ``len(region)`` is their number.
+    ``region[rows]`` selects rows, and ``len(region)`` is the number of rows.
 
     See Also
     --------
     BoxRegion : One interval per target.
-    EllipsoidRegion : Ellipsoids, whose axes follow the correlations of the errors.
+    EllipsoidRegion : Ellipsoids. Their axes follow the correlations of the errors.
     skuq.regressors.ConformalRegionRegressor : Regions with guaranteed coverage.
 
     Examples
@@ -65,7 +65,7 @@ class PredictionRegion(ABC):
         Returns
         -------
         volume : ndarray of shape (n,)
-            Product of lengths in the units of the targets; the smaller the better at the same coverage.
+            Volume, in the product of the units of the targets. The smaller the better at equal coverage.
         """
 
     def contains(self, y: ArrayLike) -> BoolArray:
@@ -103,7 +103,7 @@ class BoxRegion(PredictionRegion):
     Parameters
     ----------
     lower, upper : array-like of shape (n, d)
-        Bounds of each target, in its units. They may be infinite. The bounds belong to the box.
+        Bounds of each target, in the units of the target. They may be infinite. The box includes its bounds.
 
     See Also
     --------
@@ -161,7 +161,7 @@ class BoxRegion(PredictionRegion):
         Returns
         -------
         volume : ndarray of shape (n,)
-            Product of the widths, in the units of the targets.
+            Product of the widths, in the product of the units of the targets.
         """
         return np.asarray((self.upper - self.lower).prod(axis=1))
 
@@ -177,7 +177,7 @@ class EllipsoidRegion(PredictionRegion):
     covariance : array-like of shape (n, d, d)
         Positive definite matrices, in products of the units of the targets.
     radius : array-like of shape (n,)
-        Radius of each row, without units; non-negative or infinite.
+        Radius of each row. It has no units. It must be non-negative and may be infinite.
 
     See Also
     --------
@@ -226,7 +226,7 @@ class EllipsoidRegion(PredictionRegion):
         return np.asarray(self.distance(y) <= self.radius)
 
     def distance(self, y: ArrayLike) -> FloatArray:
-        """Return the Mahalanobis distance from the center, which is at most the radius inside the ellipsoid.
+        """Return the Mahalanobis distance from the center. Inside the ellipsoid, it is at most the radius.
 
         Parameters
         ----------
@@ -265,7 +265,8 @@ class EllipsoidRegion(PredictionRegion):
         Returns
         -------
         volume : ndarray of shape (n,)
-            :math:`r^d \sqrt{\det \Sigma} \, \pi^{d/2} / \Gamma(d/2 + 1)`, in the units of the targets.
+            :math:`r^d \sqrt{\det \Sigma} \, \pi^{d/2} / \Gamma(d/2 + 1)`, in the product of the units of the
+            targets.
         """
         d = self.shape[1]
         root: FloatArray = self._root  # type: ignore[attr-defined]

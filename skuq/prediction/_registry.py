@@ -23,7 +23,8 @@ class Adapter:
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
-"""Adapters by class name, and then by the module or package from which users import the class."""
+"""Adapters by class name. For each class name, adapters by the module or package from which users import the
+class."""
 
 _PACKAGES_OF_COLUMNS: set[str] = set()
 """Packages with estimators whose ``predict`` may return several columns."""
@@ -37,32 +38,33 @@ def register(
 ) -> None:
     """Register a class of another package, so that `predict_dist` supports it.
 
-    The class must have its own predictive distribution, which the adapter returns. Your own class needs no
-    registration if it has a method ``predict_dist(X)``.
+    The class must have its own predictive distribution. The adapter returns this distribution. A class of
+    your own does not need to be registered if it has a method ``predict_dist(X)``.
 
     Parameters
     ----------
     qualified_name : str
         Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
         defines it. The registration includes subclasses. If several registrations apply, `predict_dist` uses
-        the registration of the most specific class. A second registration of the same name replaces the
-        first.
+        the registration of the most specific class. A second registration of the same name replaces the first
+        registration.
     adapter : callable
         ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
         for an estimator that is not fitted.
     supports : callable or None, default=None
-        Function ``supports(estimator) -> bool`` for `supports_dist`, which also calls it with unfitted
-        estimators. None means that every instance has a distribution.
+        Function ``supports(estimator) -> bool`` that returns whether an estimator has a distribution.
+        `supports_dist` also calls it with unfitted estimators. None means that every instance has a
+        distribution.
 
     See Also
     --------
-    predict_dist : Distribution of a fitted estimator, from its adapter.
+    predict_dist : Distribution of a fitted estimator. It calls the adapter.
 
     Notes
     -----
     skuq does not import the package. Call this function in a module that can be imported, for example in the
-    module that defines the class. The reason is that a worker process of joblib (``n_jobs=2``) has only the
-    registrations of modules that it imports.
+    module that defines the class. A worker process of joblib (``n_jobs=2``) knows only the registrations in
+    modules that it imports.
 
     Examples
     --------
@@ -127,6 +129,6 @@ def is_named(cls: type, qualified_name: str) -> bool:
 def _is_at(cls: type, place: str) -> bool:
     if f"{cls.__module__}.{cls.__qualname__}" == f"{place}.{cls.__name__}":
         return True
-    # The package is already imported, because an instance exists. The name may be an alias of a class from a
-    # private module.
+    # The package is already imported, because an instance exists. The registered name may be an alias of a
+    # class from a private module.
     return vars(sys.modules.get(place, object)).get(cls.__name__) is cls

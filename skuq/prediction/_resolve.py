@@ -40,16 +40,22 @@ for _name, _adapter in ADAPTERS.items():
 def predict_dist(estimator: Any, X: Any) -> Distribution:
     """Return the predictive distribution of a fitted estimator.
 
-    The following estimators have a distribution: skuq's estimators; scikit-learn's BayesianRidge,
-    ARDRegression, GaussianProcessRegressor and DummyRegressor; NGBoost, quantile-forest and skpro; CatBoost
-    with ``RMSEWithUncertainty`` or ``MultiQuantile``; XGBoost with several ``quantile_alpha``; AutoGluon with
-    quantiles; classes that are passed to `register`; and every class whose ``predict`` has the parameter
-    ``return_std``.
+    The following estimators have a distribution:
 
-    Such an estimator may be inside of the following estimators: Pipeline, searches such as GridSearchCV, RFE,
-    RFECV, TransformedTargetRegressor, FrozenEstimator, StackingRegressor, BaggingRegressor and
-    VotingRegressor; MultiOutputRegressor and RegressorChain with one column; FLAML, TPOT, and skrub's
-    learners and searches.
+    - skuq's estimators,
+    - scikit-learn's BayesianRidge, ARDRegression, GaussianProcessRegressor and DummyRegressor,
+    - NGBoost, quantile-forest and skpro,
+    - CatBoost with ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, and
+      AutoGluon with quantiles,
+    - classes that are passed to `register`,
+    - every class whose ``predict`` has the parameter ``return_std``.
+
+    Such an estimator may be inside the following estimators:
+
+    - Pipeline, searches such as GridSearchCV, RFE, RFECV, TransformedTargetRegressor and FrozenEstimator,
+    - StackingRegressor, BaggingRegressor and VotingRegressor,
+    - MultiOutputRegressor and RegressorChain with one column,
+    - FLAML, TPOT, and skrub's learners and searches.
 
     Parameters
     ----------
@@ -62,8 +68,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     Returns
     -------
     dist : Distribution
-        Distribution of n rows, in the units of y; row i belongs to row i of X. An estimator of several
-        targets returns a `~skuq.distributions.JointDistribution`, which is not a Distribution.
+        Distribution of n rows, in the units of y. Row i belongs to row i of X. For an estimator of several
+        targets, the result is a `~skuq.distributions.JointDistribution`, which is not a Distribution.
 
     Raises
     ------
@@ -83,23 +89,24 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
     Notes
     -----
-    The function uses the first of the following that applies: the estimator's own method ``predict_dist``; an
-    adapter that is registered for the class or for the nearest of its base classes; a rule for
-    meta-estimators; a rule for scikit-learn's estimators.
+    The function tries the following in this order: the estimator's own method ``predict_dist``; an adapter
+    that is registered for the class or for the nearest of its base classes; a rule for meta-estimators; a
+    rule for scikit-learn's estimators.
 
     BayesianRidge and ARDRegression separate the noise (``1 / alpha_``) from the uncertainty of the
-    coefficients. For a GaussianProcessRegressor, the noise is the sum of ``alpha``, which scikit-learn's
-    ``return_std`` omits, and the variance of a WhiteKernel. The distribution of DummyRegressor is a point
-    mass, whose CRPS is the absolute error. The distribution of BaggingRegressor and VotingRegressor is the
-    mixture of the distributions of their members. The distribution of CatBoost with ``RMSEWithUncertainty``
-    is `Normal` with the predicted mean and variance. The distribution of boosting with several quantiles, and
-    of AutoGluon, is `Quantiles` at the fitted levels; crossing quantiles are sorted. A model of a single
-    quantile has no distribution. A TransformedTargetRegressor with an affine scaler has a distribution of the
-    same family as its regressor. For other transformers, the distribution is transformed exactly. The
-    joint distribution of several targets is transformed target by target, and its dependence is kept.
+    coefficients. For a GaussianProcessRegressor, the noise variance is the sum of ``alpha`` and the variance
+    of a WhiteKernel. scikit-learn's ``return_std`` does not include ``alpha``. The distribution of
+    DummyRegressor is a point mass, whose CRPS is the absolute error. The distribution of BaggingRegressor and
+    VotingRegressor is the mixture of the distributions of their members. The distribution of CatBoost with
+    ``RMSEWithUncertainty`` is `Normal` with the predicted mean and variance. The distribution of boosting
+    with several quantiles, and of AutoGluon, is a `Quantiles` at the fitted levels. Quantiles that cross are
+    sorted. A model of a single quantile has no distribution. A TransformedTargetRegressor with an affine
+    scaler has a distribution of the same family as its regressor. For other transformers, the distribution is
+    transformed exactly. The joint distribution of several targets is transformed separately for each target,
+    and the dependence is unchanged.
 
-    The function does not recalibrate the distribution, which may be too narrow for new rows. To recalibrate
-    it, use `skuq.regressors.UncertaintyRegressor`.
+    The function does not recalibrate the distribution. The distribution may be too narrow for new rows. For a
+    recalibrated distribution, use `skuq.regressors.UncertaintyRegressor`.
 
     The cost is one prediction of the inner estimator, or one prediction per member of an ensemble.
 
@@ -128,7 +135,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return, for example, skuq.distributions.Normal(loc, scale)."
         )
-    # A skrub learner takes a dictionary of tables, whose number of rows is unknown.
+    # A skrub learner takes a dictionary of tables. The number of rows of the result is unknown.
     if not isinstance(X, Mapping) and len(dist) != count_rows(X):
         raise ValueError(
             f"the distribution of {type(estimator).__name__} must have {count_rows(X)} rows, one per row of "
@@ -142,8 +149,8 @@ def supports_dist(estimator: Any) -> bool:
 
     The function inspects only the class and the parameters, so it can be called before an expensive search.
     For an unfitted search, the result depends only on its parameter ``estimator``, even if the grid replaces
-    this estimator by another one. A search that creates its own estimators, such as FLAML and TPOT, is
-    supported only after fitting.
+    this estimator. For a search that creates its own estimators, such as FLAML and TPOT, the result is True
+    only after fitting.
 
     Parameters
     ----------
@@ -153,7 +160,8 @@ def supports_dist(estimator: Any) -> bool:
     Returns
     -------
     supported : bool
-        True if `predict_dist` works. False for a search with ``refit=False``, which cannot predict.
+        True if `predict_dist` works. For a search with ``refit=False``, the result is False, because such a
+        search cannot predict.
 
     See Also
     --------

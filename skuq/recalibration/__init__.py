@@ -1,4 +1,4 @@
-"""Recalibrators, which map predicted distributions to better calibrated distributions."""
+"""Recalibrators: they convert predicted distributions to better calibrated distributions."""
 
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator
@@ -10,6 +10,7 @@ from skuq.recalibration._gp_normal import GPNormalRecalibrator
 from skuq.recalibration._identity import IdentityRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
 from skuq.recalibration._isotonic_distributional import IsotonicDistributionalRecalibrator
+from skuq.recalibration._online import OnlineRecalibrator
 from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
 from skuq.recalibration._std_scaling import StdScalingRecalibrator
@@ -27,6 +28,7 @@ __all__ = [
     "IdentityRecalibrator",
     "IsotonicDistributionalRecalibrator",
     "IsotonicRecalibrator",
+    "OnlineRecalibrator",
     "OperatingPointRecalibrator",
     "QuantileShiftRecalibrator",
     "StdScalingRecalibrator",

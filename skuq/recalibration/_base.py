@@ -1,4 +1,4 @@
-"""Base class of the recalibrators, with input checks, the scikit-learn interface and point predictions."""
+"""Base class of the recalibrators: input checks, the scikit-learn interface and point predictions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skuq._versioned import versioned
 from skuq.distributions import Distribution, JointDistribution, Normal, as_distribution
 
 _EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
-_NOT_METADATA = {"dist": UNUSED}
+NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
@@ -35,6 +35,20 @@ def check_dist(dist: Any) -> Distribution:
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
     return checked
+
+
+def check_observed(
+    dist: Any, y: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[Distribution, FloatArray, FloatArray | None]:
+    """Return the distributions, the targets and the weights of the rows with positive weight."""
+    checked = check_dist(dist)
+    n = len(checked)
+    target = check_target(y, "y", n)
+    weight = check_sample_weight(sample_weight, n)
+    if weight is not None and not weight.all():
+        rows = np.flatnonzero(weight)
+        checked, target, weight = checked[rows], target[rows], weight[rows]
+    return checked, target, weight
 
 
 def _from_columns(dist: Any) -> Normal:
@@ -65,27 +79,28 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     """Base class of the recalibrators.
 
     A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked input.
-    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None or an
-    array with the number of repetitions of each row. The numbers are positive, because the base class removes
-    rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. You can then call
-    ``fit(dist, y)``, use the recalibrator as the last step of a Pipeline, and tune it with GridSearchCV,
-    where ``dist`` takes the place of X. A recalibrator that is valid for any number of rows sets the class
-    attribute ``_learns_by_rows = False``, which turns off the warning about few rows.
+    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None, or an
+    array with the number of repetitions of each row. These numbers are positive, because the base class
+    removes rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. The
+    subclass can then be fitted by ``fit(dist, y)``. It can be the last step of a Pipeline, and it can be
+    tuned by GridSearchCV if ``dist`` is passed as X. If a recalibrator is valid for any number of rows, set
+    the class attribute ``_learns_by_rows = False``. Then no warning about few rows is issued.
 
     See Also
     --------
-    IdentityRecalibrator : No change.
+    IdentityRecalibrator : No recalibration.
     StdScalingRecalibrator : One factor for all standard deviations.
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
     IsotonicDistributionalRecalibrator : The distribution of the targets of rows with similar predictions.
     EmpiricalRecalibrator : The distribution of the standardized residuals.
+    OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
     ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A factor that depends on the prediction.
-    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.
     SupportMap : Restriction to the possible values of the target.
 
@@ -105,9 +120,9 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     """
 
     # scikit-learn would treat `dist` as metadata, because its name is not "X".
-    __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
-    __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
-    __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
+    __metadata_request__fit: Mapping[str, str] = NOT_METADATA
+    __metadata_request__transform: Mapping[str, str] = NOT_METADATA
+    __metadata_request__predict: Mapping[str, str] = NOT_METADATA
 
     _learns_by_rows: ClassVar[bool] = True
     """Whether `fit` issues a SmallSampleWarning for few rows."""
@@ -156,13 +171,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         SmallSampleWarning
             If `dist` has fewer than 12 rows, except for identity and conformal recalibrators.
         """
-        checked = check_dist(dist)
-        n = len(checked)
-        target = check_target(y, "y", n)
-        weight = check_sample_weight(sample_weight, n)
-        if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            checked, target, weight = checked[rows], target[rows], weight[rows]
+        checked, target, weight = check_observed(dist, y, sample_weight)
         with few_rows_reported():  # one warning, also for inner recalibrators
             self._fit(checked, target, weight)
         if self._learns_by_rows:
@@ -176,7 +185,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -187,12 +196,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         return self._transform(check_dist(dist))
 
     def predict_dist(self, dist: Distribution | ArrayLike) -> Distribution:
-        """Return the recalibrated distribution of each row, as `transform` does.
+        """Return the recalibrated distribution of each row. This method is the same as `transform`.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -207,7 +216,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------

@@ -13,7 +13,7 @@ from skuq.metrics._binning import SAME, Bins
 from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, rows_with_uncertainty
 
 _ROWS_A_BIN = 25
-"""With "auto", a bin has at least this number of rows."""
+"""Smallest number of rows per bin with "auto"."""
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
@@ -22,14 +22,14 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     The class corrects a model that is overconfident for small predicted standard deviations and
     underconfident for large ones, or the reverse. Means and the shape of each distribution do not change.
     Prefer `StdScalingRecalibrator` if there are fewer than about 100 calibration rows. The factors may change
-    the order of the rows by standard deviation; prefer `VarianceIsotonicRecalibrator` if this order must not
-    change.
+    the order of the rows by standard deviation. If this order must not change, prefer
+    `VarianceIsotonicRecalibrator`.
 
     Parameters
     ----------
     n_bins : "auto" or int, default="auto"
-        Number of bins with equal numbers of calibration rows. "auto" is the cube root of n, but at most one
-        bin per 25 rows.
+        Number of bins with equal numbers of calibration rows. "auto" means the cube root of n, but at most
+        one bin per 25 rows.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         Factor of each bin, without units. A factor is above 1 if the model was overconfident. There is a
         single bin if all predicted standard deviations are equal.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -48,25 +48,33 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     Notes
     -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` the factor of bin b is
+    Let :math:`z_i = (y_i - \mu_i) / \sigma_i`. The factor of bin b is
 
     .. math:: r_b = \sqrt{\frac{\sum_{i \in b} w_i z_i^2 + r^2}{\sum_{i \in b} w_i + 1}},
 
     where :math:`r` is the factor of `StdScalingRecalibrator`. The factor :math:`r_b` is the root mean square
     of the :math:`z_i` in the bin and of one additional value :math:`r`. Without this value, a bin of two or
     three rows would sometimes have a factor near 0, and a bin whose errors are all 0 would have the factor 0.
-    The bins are the same as in the calibration errors that compare standard deviations with residuals [1]_.
-    If several rows have a standard deviation on the edge of two bins, these rows belong to both bins, and
-    their squared factor is the mean of the two squared factors. Standard deviations outside all bins get the
-    factor of the nearest bin.
+    `skuq.metrics.expected_normalized_calibration_error` uses the same bins [1]_. If the standard deviations
+    of several rows equal the edge of two bins, these rows belong to both bins. Their squared factor is the
+    mean of the two squared factors. Standard deviations outside all bins get the factor of the nearest bin.
 
-    For a calibrated model, bins increase the negative log-likelihood on new rows by .031 with 20 calibration
-    rows, .020 with 100, .008 with 500 and .001 with 10 000. A single factor increases it by .031, .004, .001
-    and .000. If the true standard deviations are the squares of the predicted ones, the negative
-    log-likelihood with bins is lower than with a single factor, by .00, .11, .13 and .13.
+    The table shows the negative log-likelihood on new rows. The first two columns of results are increases
+    for a calibrated model, relative to no recalibration. In the last column, the true standard deviations are
+    the squares of the predicted standard deviations. The column shows how much lower the negative
+    log-likelihood is with bins than with a single factor.
 
-    Point masses that equal their targets are ignored, because they contain no information about the factor. A
-    bias is not corrected, but makes the distributions wider.
+    ================  ==========================  ===============================  ======================
+    calibration rows  calibrated, bins            calibrated, a single factor      squared stds, decrease
+    ================  ==========================  ===============================  ======================
+    20                0.031                       0.031                            0.00
+    100               0.020                       0.004                            0.11
+    500               0.008                       0.001                            0.13
+    10 000            0.001                       0.000                            0.13
+    ================  ==========================  ===============================  ======================
+
+    If a predicted point mass equals the target of its row, the row contains no information about the factor
+    and is ignored. A bias is not corrected, but it makes the distributions wider.
 
     Cost: one sort, O(n log n) time and O(n) memory.
 

@@ -28,58 +28,60 @@ class ConformalRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     symmetric : bool, default=True
-        With True, absolute residuals are ranked. The intervals are symmetric around the mean, which does not
-        change. With False, signed residuals are ranked, and each bound has its own guarantee, so that the
-        intervals correct a bias and a skewed shape. False needs about twice as many calibration rows: at
+        With True, absolute residuals are ranked. The intervals are symmetric around the mean, and the mean
+        does not change. With False, signed residuals are ranked, and each bound has its own guarantee. The
+        intervals then correct a bias and a skewed shape. False needs about twice as many calibration rows: at
         least 19 for a coverage of 90 %.
     group_by : None, callable or int, default=None
-        Labels of groups that each have their own guarantee (Mondrian conformal prediction). A callable gets a
-        Distribution of n rows and returns n labels, such as ``lambda dist: dist.mean() > 100``. An int is the
-        number of bins of predicted standard deviations, with about equal numbers of calibration rows.
+        Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). A
+        callable gets a Distribution of n rows and returns n labels, such as ``lambda dist: dist.mean() >
+        100``. An int is the number of bins of predicted standard deviations, with about equal numbers of
+        calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the residuals of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
+        A group with fewer calibration rows is rare. Only used with ``group_by``.
 
     Attributes
     ----------
     group_sizes_ : dict or None
-        Number of calibration rows of each group; None without ``group_by``.
+        Number of calibration rows of each group. None without ``group_by``.
     edges_ : ndarray or None
-        Standard deviations between the bins, in the units of y, if ``group_by`` is an int; otherwise None.
+        If ``group_by`` is an int, the standard deviations that separate the bins, in the units of y.
+        Otherwise None.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
-    EmpiricalRecalibrator : The distribution of the same residuals, smooth and finite, but without the
-    guarantee.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    EmpiricalRecalibrator : A smooth distribution of the same residuals, with finite quantiles but without the
+        guarantee.
+    IsotonicRecalibrator : A monotone function of the probability levels.
     skuq.distributions.ConformalPredictive : The distribution that `transform` returns, with its quantiles.
 
     Notes
     -----
-    The symmetric interval with coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, where
-    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` for n calibration rows [1]_
-    [2]_. If calibration rows and new rows are exchangeable and the model was fitted to neither, a new target
-    is covered with a probability of at least c and, without ties, of at most c + 1/(n + 1). The coverage
-    given one calibration set varies: it has the distribution Beta(k, n + 1 - k) [3]_. For n = 900 and c = 90
-    %, its standard deviation is 1 %. If n is less than c / (1 - c), the bounds are infinite and a
-    `SmallSampleWarning` is issued. With ``symmetric=False`` and many equal targets, rounding may leave one of
-    these targets just outside its bound.
+    The symmetric interval with coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, where :math:`k = \lceil (n
+    + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` for n calibration rows [1]_ [2]_. If calibration
+    rows and new rows are exchangeable and the model was fitted to neither, a new target is covered with a
+    probability of at least c and, without ties, of at most c + 1/(n + 1). The coverage given one calibration
+    set varies: it has the distribution Beta(k, n + 1 - k) [3]_. For n = 900 and c = 90 %, the standard
+    deviation of the coverage is 1 %. If n is less than c / (1 - c), the bounds are infinite and a
+    `SmallSampleWarning` is issued. With ``symmetric=False`` and many equal targets, a target may lie just
+    outside its bound due to rounding.
 
-    The guarantee is an average over all rows, or over the rows of a group. If :math:`\sigma` is too small in
-    some regions and too large in others, the coverage is too low in the former and too high in the latter.
-    ``group_by`` corrects this if the groups separate the regions. If ``group_by`` is an int, the edges of the
+    The guarantee is an average over all rows, or over the rows of a group. The coverage is too low in regions
+    where :math:`\sigma` is too small, and too high in regions where :math:`\sigma` is too large. ``group_by``
+    corrects the coverage if the groups separate these regions. If ``group_by`` is an int, the edges of the
     bins are estimated from the calibration rows, so the coverage of a bin may differ from the guarantee by
     about the weight of one row.
 
     `mean`, `std` and `crps` of the returned distribution are computed from the empirical distribution of the
-    residuals, which is mirrored at 0 if ``symmetric``. The distribution has no density. In
-    `RecalibratedRegressor`, each residual comes from the model of a fold, so the coverage is close to c, but
-    the guarantee is not exact. It is exact with a ``FrozenEstimator`` and held-out rows, or with
-    ``ensemble=True`` and a ``cv`` of one split.
+    residuals. With ``symmetric=True``, this distribution also contains the negative of each residual. The
+    distribution has no density. In `RecalibratedRegressor`, each residual comes from the model of a fold, so
+    the coverage is close to c, but the guarantee is not exact. The guarantee is exact with a
+    ``FrozenEstimator`` and held-out rows, and with ``ensemble=True`` and a ``cv`` of one split.
 
     Cost: O(n log n) time and O(n) memory.
 

@@ -18,8 +18,8 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     The class estimates the distribution of the residuals divided by the predicted standard deviations. Each
     row gets this shape with its own mean and scale. This corrects a bias that is proportional to the standard
     deviation, a common factor of the scale, skewness, and tails that are too heavy or too light. The shape of
-    the input may be arbitrary: unlike `IsotonicRecalibrator`, the class also corrects an ensemble whose
-    members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
+    the input may be arbitrary. In contrast to `IsotonicRecalibrator`, the class also corrects an ensemble
+    whose members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
     `StdScalingRecalibrator` if there are fewer than about 100 rows, and `ConformalRecalibrator` if you need a
     guarantee.
 
@@ -27,25 +27,26 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     ----------
     smooth : bool, default=True
         With True, the shape is a continuous distribution with a density and with tails beyond the largest
-        residual. With False, as in the published method, each residual is an atom: moments are exact, but
-        there is no density, and no value beyond the largest residual.
+        residual. With False, each residual is an atom, as in the published method. Moments are then exact,
+        but the distribution has no density and no values beyond the largest residual.
 
     Attributes
     ----------
     bias_ : float
-        Mean of the standardized residuals, without units; 0 if the model has no bias.
+        Mean of the standardized residuals, without units. It is 0 if the model has no bias.
     factor_ : float
         Standard deviation of the standardized residuals. Above 1 if the model was overconfident.
     level_map_ : LevelMap or None
-        Map from the normal distribution to the distribution of the residuals; None unless ``smooth``.
+        Function of the probability levels that converts the normal distribution to the distribution of the
+        residuals. None if ``smooth=False``.
     members_ : ndarray or None
-        Sorted standardized residuals; None if ``smooth``.
+        Sorted standardized residuals. None if ``smooth=True``.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
-    IsotonicRecalibrator : A monotone map of the probability levels, which keeps the shape of each row.
+    IsotonicRecalibrator : A monotone function of the probability levels. It keeps the shape of each row.
     ConformalRecalibrator : Intervals from the ranks of the same residuals, with guaranteed coverage.
     skuq.distributions.SharedEmpirical : The returned distribution with ``smooth=False``.
 
@@ -55,17 +56,18 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     rows. The recalibrated quantile at level p is :math:`\mu + \sigma \, Q_z(p)` [1]_. The mean becomes
     :math:`\mu + \sigma \bar z`, and the standard deviation becomes :math:`\sigma \, \mathrm{std}(z)`.
 
-    With ``smooth=True``, :math:`Q_z` is computed in two steps. The first is the quantile function of a normal
-    distribution with the mean and the standard deviation of the residuals. The second is the map of an
-    `IsotonicRecalibrator` that is fitted to the residuals. The map is linear between ranks, and the tails
-    beyond the outermost residuals are normal. Mean and standard deviation therefore differ slightly from the
-    formulas above.
+    With ``smooth=True``, a normal distribution with the mean and the standard deviation of the residuals is
+    recalibrated by an `IsotonicRecalibrator` that is fitted to the residuals. :math:`Q_z` is the quantile
+    function of the result. The map of the recalibrator is linear between ranks, and the tails beyond the
+    outermost residuals are normal. Mean and standard deviation therefore differ slightly from the formulas
+    above.
 
-    Point masses that equal their targets are ignored. The shape is the same for all rows: if distributions
-    are too narrow in one region and too wide in another, only the average is corrected.
+    If a predicted point mass equals the target of its row, the row is ignored. The shape is the same for all
+    rows. If distributions are too narrow in one region and too wide in another, only the average width is
+    corrected.
 
-    Cost: O(n log n) time and O(n) memory. The fitted recalibrator stores n numbers, or a few tens if
-    ``smooth``.
+    Cost: O(n log n) time and O(n) memory. The fitted recalibrator stores n numbers, or a few tens of numbers
+    with ``smooth=True``.
 
     References
     ----------
@@ -74,7 +76,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model with a negative bias and half the true standard deviation, for skewed noise:
+    The noise is skewed. The model has a negative bias, and its standard deviation is half of the true value:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -84,7 +86,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     >>> recalibrated = EmpiricalRecalibrator().fit(dist, y).transform(dist[:1])
     >>> recalibrated.mean().round(1), recalibrated.std().round(1)
     (array([12.]), array([2.1]))
-    >>> recalibrated.interval(0.9).round(1)  # the truth is 10.1 to 16.0
+    >>> recalibrated.interval(0.9).round(1)  # the true interval is 10.1 to 16.0
     array([[10.1, 16.1]])
     """
 

@@ -27,7 +27,7 @@ _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4
 the scale and the skewness."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
-"""For a level with a uniform distribution on [0, 1], the median of the absolute log odds has this value."""
+"""Median of the absolute log odds of a level that is uniformly distributed on [0, 1]."""
 
 _LARGEST = 6.0
 """Largest absolute value of the logarithms of the exponents a and b (see `BetaLikelihood`). For standardized
@@ -45,7 +45,7 @@ def _log_exponents(latent: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class BetaLikelihood:
-    """Ratio of the recalibrated density to the original density, at the observed levels."""
+    """Ratio of the recalibrated density to the original density, at the PIT values."""
 
     # With the level t and z = a log t - b log(1 - t) + c, the logarithm of the ratio is log(a / t + b / (1 -
     # t)) + log s(z) + log s(-z), where s is the logistic function.
@@ -60,7 +60,7 @@ class BetaLikelihood:
     def start(self, weight: FloatArray) -> FloatArray:
         """Return the best map that is common to all rows.
 
-        A search that starts at the identity may start far from the optimum.
+        The identity may be far from the optimum.
         """
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
@@ -105,14 +105,15 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class GPBetaRecalibrator(GPRecalibrator):
-    r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
+    r"""Recalibrate the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    The map gives, for each predicted quantile, the share of targets below this quantile for similar
-    predictions. It has three parameters: bias, scale and skewness. Each parameter is a smooth function of the
-    predicted mean and standard deviation, so the map corrects a bias and widths that differ between regions.
-    It cannot change the number of modes of a distribution. Prefer `GPNormalRecalibrator` if only the scale is
-    wrong, or if the result must be normal. Prefer `IsotonicRecalibrator` if the errors are the same for all
-    predictions. With fewer than about 200 rows, both alternatives are safer.
+    The map is a function from probability levels to probability levels. For each predicted quantile, it
+    estimates the share of targets below this quantile among rows with similar predictions. The map has three
+    parameters: bias, scale and skewness. Each parameter is a smooth function of the predicted mean and
+    standard deviation, so the map corrects errors that differ between regions. The map cannot change the
+    number of modes of a distribution. Prefer `GPNormalRecalibrator` if only the scale is wrong, or if the
+    result must be normal. Prefer `IsotonicRecalibrator` if the errors are the same for all predictions. With
+    fewer than about 200 rows, both alternatives are safer.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class GPBetaRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 20 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -131,29 +132,31 @@ class GPBetaRecalibrator(GPRecalibrator):
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the map changes. The first is a distance of predicted means, in the units of y.
-        The second is a distance of natural logarithms of predicted standard deviations.
+        Distances between predictions over which the map changes. The first distance is between predicted
+        means, in the units of y. The second distance is between natural logarithms of predicted standard
+        deviations.
     amplitudes_ : ndarray of shape (3,)
         Standard deviations of the latent scale, skewness and shift over distances of ``lengthscales_`` or
-        more. If all are close to 0, one map for all rows is sufficient.
+        more. If all amplitudes are close to 0, one map for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
     outside_share_ : float
         Share of the rows whose target is outside the support of the distribution after standardization (see
-        Notes), for example below the smallest member of an ensemble. A map of levels has no effect on these
-        rows. If the share is well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
+        Notes), for example below the smallest member of an ensemble. No map of the probability levels
+        corrects these rows. If the share is well above 0.1, 90 % intervals cannot cover 90 %, and `fit`
+        raises an error.
     elbo_ : float
         Evidence lower bound for the calibration rows, relative to their density under the model.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
-    GPNormalRecalibrator : A factor of the scale; normal distributions stay normal.
-    IsotonicRecalibrator : One map of any form for all rows.
+    GPNormalRecalibrator : A factor of the scale. Normal distributions stay normal.
+    IsotonicRecalibrator : One increasing function of the probability levels for all rows.
     skuq.distributions.BetaRecalibrated : The returned distribution.
 
     Notes
@@ -164,35 +167,36 @@ class GPBetaRecalibrator(GPRecalibrator):
         a = e^{w_1 + w_2}, \; b = e^{w_1 - w_2}, \; c = w_3,
 
     where :math:`s` is the logistic function. Each of :math:`w_1, w_2, w_3` is a constant plus a Gaussian
-    process of the prediction. Their prior mean is 0, which is the identity map. The three processes are
-    independent a priori, but not in the posterior. The kernel, the inputs, the inducing points and the search
-    are the same as in `GPNormalRecalibrator`. The expected log-likelihood is computed with 13 nodes per row,
-    which are exact for polynomials of degree five.
+    process of the prediction. The prior mean of these functions is 0, which gives the identity map. The three
+    processes are independent a priori, but not in the posterior. The kernel, the inputs, the inducing points
+    and the search are the same as in `GPNormalRecalibrator`. The expected log-likelihood is computed with 13
+    nodes per row. This rule is exact for polynomials up to degree five.
 
-    The result is a `BetaRecalibrated` distribution, which is the average of G over the same 13 nodes of the
-    posterior. Compared with an average over 200 000 draws, its levels are accurate to 1e-4 near 1000
-    calibration rows. Far from all calibration rows, where only the constants determine the map, they are
-    accurate to 0.01.
+    The result is a `BetaRecalibrated` distribution: the average of G over the same 13 nodes of the posterior.
+    Its levels were compared with an average over 200 000 draws, for a fit to 1000 rows. Near the calibration
+    rows, they are accurate to 1e-4. Far from all calibration rows, only the constants determine the map, and
+    the levels are accurate to 0.01.
 
     If the scale of the model is wrong by a factor above 2, or its location by more than 2 scales, the
-    predictions are first standardized by one affine map for all rows. This map makes the medians of
-    predictions and targets equal, and also their ranges from the 20 % to the 80 % quantile. The family of the
-    distribution does not change; for a `Transformed` distribution, the affine map is applied before the
-    transformation of the target. The inputs of the process and ``inducing_points_`` then refer to the
-    standardized predictions. Predictions are not standardized if more than a tenth of the targets are on
-    atoms. The search starts at the best map that is common to all rows.
+    predictions are first standardized by one affine map for all rows. After this map, predictions and targets
+    have the same median and the same range from the 20 % to the 80 % quantile. The family of the distribution
+    does not change. For a `Transformed` distribution, the affine map is applied before the transformation of
+    the target. The inputs of the process and ``inducing_points_`` then refer to the standardized predictions.
+    Predictions are not standardized if more than a tenth of the targets are on atoms. The search starts at
+    the best map that is common to all rows.
 
-    A target outside the support, which may occur for an ensemble, has the level 0 or 1. These rows are
-    distributed evenly over the outermost levels, in proportion to their number. A target on an atom is
-    distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores point masses
-    that equal their targets.
+    A target outside the support, which may occur for an ensemble, has the level 0 or 1. Such rows are
+    distributed evenly over the outermost levels, in proportion to their number. If a target equals an atom,
+    it is distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores rows whose
+    target equals a predicted point mass.
 
     There are four differences from GPBeta in netcal. The three latent functions are separate, and not
-    multiples of one function. Expectations are computed by cubature, and not from 128 draws. With any batch
-    size, the data have their full weight relative to the prior. The distribution is evaluated exactly, and
-    not on a grid of 512 points.
+    multiples of one function. Expectations are computed by cubature, and not from 128 draws. The weight of
+    the data relative to the prior does not depend on the batch size. The distribution is evaluated exactly,
+    and not on a grid of 512 points.
 
-    Cost: O(n m^2) time per iteration, about 2 s in total for 10 000 rows. A block of 2048 rows is in memory.
+    Cost: O(n m^2) time per iteration, in total about 2 s for 10 000 rows. The memory contains the basis
+    functions of a block of 2048 rows.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Recalibration to Cauchy distributions. Their scale is a smooth function of the prediction."""
+"""Recalibration to Cauchy distributions with a scale that is a smooth function of the prediction."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class CauchyLikelihood:
 class GPCauchyRecalibrator(GPRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
-    Use this class if some predictions are wrong by orders of magnitude, which is rare. The tails of a Cauchy
-    distribution are so heavy that its mean does not exist, so a gross outlier hardly changes the fit. For
-    ordinary data, 90 % intervals become more than 1.5 times as wide as needed, and intervals with a low
-    coverage become too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution clearly fits the
-    residuals better. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the
-    data. Prefer ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
+    Use this class only in the rare case that some predictions are wrong by orders of magnitude. The tails of
+    a Cauchy distribution are so heavy that a gross outlier hardly changes the fit. For ordinary data, 90 %
+    intervals become more than 1.5 times as wide as needed, and intervals with a low coverage become too
+    narrow. Use `GPNormalRecalibrator` if a Cauchy distribution does not clearly fit the residuals better.
+    Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the data. Prefer
+    ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 50 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -77,11 +77,12 @@ class GPCauchyRecalibrator(GPRecalibrator):
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the factor changes. The first is a distance of predicted means, in the units of
-        y. The second is a distance of natural logarithms of predicted standard deviations.
+        Distances between predictions over which the factor changes. The first distance is between predicted
+        means, in the units of y. The second distance is between natural logarithms of predicted standard
+        deviations.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log scale factor over distances of ``lengthscales_`` or more. If it is close
-        to 0, one factor for all rows is sufficient.
+        Standard deviation of the log scale factor over distances of ``lengthscales_`` or more. If the
+        amplitude is close to 0, one factor for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
@@ -90,27 +91,28 @@ class GPCauchyRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
-    GPNormalRecalibrator : A factor of the scale; the shape does not change.
+    GPNormalRecalibrator : A factor of the scale. The shape does not change.
     EmpiricalRecalibrator : The distribution of the standardized residuals.
 
     Notes
     -----
     The model [1]_ is :math:`y_i \sim \mathrm{Cauchy}(\mu_i, \sigma_i e^{w(x_i)})`, where :math:`\mu_i` and
-    :math:`\sigma_i` are the mean and the standard deviation of the prediction, and :math:`w` is the same kind
-    of function as in `GPNormalRecalibrator`. The log-likelihood is concave in :math:`w`. Its expectation is
-    computed by Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean, scale, df=1)`` with the
-    scale :math:`\sigma \, E \, e^w`. A 90 % interval is the mean plus or minus 6.3 scales.
+    :math:`\sigma_i` are the mean and the standard deviation of the prediction, and :math:`w` is a smooth
+    function as in `GPNormalRecalibrator`. The log-likelihood is concave in :math:`w`. The expected
+    log-likelihood is computed by Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean,
+    scale, df=1)`` with the scale :math:`\sigma \, E \, e^w`. A 90 % interval is the mean plus or minus 6.3
+    scales.
 
     A Cauchy distribution has neither a mean nor a standard deviation, so metrics that need moments raise an
     error. `predict` returns the mean of the original distribution, which is the median of the Cauchy
     distribution. The class also changes a calibrated normal model. Point masses do not change.
 
-    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows. A block of 2048 rows is in
-    memory.
+    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. The memory contains the basis
+    functions of a block of 2048 rows.
 
     References
     ----------
@@ -155,7 +157,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------

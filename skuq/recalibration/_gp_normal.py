@@ -15,7 +15,8 @@ from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
 from skuq.recalibration._scaling import RowsWithUncertainty, ScalingRecalibrator, finite_std, overall_factor
 
 _MAX_EXPONENT = 50.0
-"""Exponents are limited to this value to prevent overflow. The search does not accept such large values."""
+"""Exponents are limited to this value to prevent overflow. The search rejects points with such large
+values."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
     The class corrects a model that is overconfident in one region and underconfident in another. The factor
-    is a smooth function of the predicted mean and standard deviation. Bias and shape are not corrected: means
-    do not change, and the distributions of a biased model become wider. Prefer `StdScalingRecalibrator` if
-    there are fewer than about 100 rows. Prefer `GPBetaRecalibrator` if bias and skewness depend on the
-    prediction, and `IsotonicRecalibrator` if they are the same for all predictions.
+    is a smooth function of the predicted mean and standard deviation. Means and shapes do not change. The
+    distributions of a biased model become wider. Prefer `StdScalingRecalibrator` if there are fewer than
+    about 100 rows. Prefer `GPBetaRecalibrator` if bias and skewness depend on the prediction. Prefer
+    `IsotonicRecalibrator` if bias and skewness are the same for all predictions.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 100 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None is at most 100 iterations with all rows (usually, 10 to 40 are
+        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -65,11 +66,12 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distances over which the factor changes. The first is a distance of predicted means, in the units of
-        y. The second is a distance of natural logarithms of predicted standard deviations.
+        Distances between predictions over which the factor changes. The first distance is between predicted
+        means, in the units of y. The second distance is between natural logarithms of predicted standard
+        deviations.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log variance factor over distances of ``lengthscales_`` or more. If it is
-        close to 0, one factor for all rows is sufficient.
+        Standard deviation of the log variance factor over distances of ``lengthscales_`` or more. If the
+        amplitude is close to 0, one factor for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
@@ -78,7 +80,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -88,12 +90,12 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     Notes
     -----
-    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})` with the inputs
-    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))`. Both inputs are divided by the same scale :math:`u`, so the
-    result does not depend on the units of y, and an input that varies little between rows has little
-    influence. The function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one
-    length scale per input, and inducing points [2]_. Let :math:`m` and :math:`v` be the mean and the variance
-    of :math:`w(x)`, and :math:`z = (y - \mu) / \sigma`. The expected log-likelihood is
+    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})` with the inputs :math:`x_i = (\mu_i /
+    u, \log(\sigma_i / u))`. Both inputs are divided by the same scale :math:`u`. Therefore, the result does
+    not depend on the units of y, and an input that varies little between rows has little influence. The
+    function :math:`w` is a constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per
+    input, and inducing points [2]_. Let :math:`m` and :math:`v` be the mean and the variance of :math:`w(x)`,
+    and :math:`z = (y - \mu) / \sigma`. The expected log-likelihood is
 
     .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}].
 
@@ -102,16 +104,16 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     three parameters of the kernel. The variance is multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all
     calibration rows, only the constant determines this factor.
 
-    For a family other than `Normal`, :math:`\sigma` is the standard deviation, and the likelihood is the
-    likelihood of a normal distribution. The distribution is scaled about its mean and keeps its shape. Point
-    masses do not change. `fit` ignores point masses that equal their targets.
+    For a family other than `Normal`, :math:`\sigma` is the standard deviation of the distribution, and the
+    likelihood of a normal distribution is used. The distribution is scaled about its mean and keeps its
+    shape. Point masses do not change. `fit` ignores rows whose target equals a predicted point mass.
 
-    There are four differences from GPNormal in netcal. With any batch size, the data have their full weight
-    relative to the prior. The result does not depend on the units. Expectations are exact. The kernel
-    distinguishes rows with different :math:`\sigma`, which the published kernel hardly does.
+    There are four differences from GPNormal in netcal. The weight of the data relative to the prior does not
+    depend on the batch size. The result does not depend on the units. Expectations are exact. The kernel
+    distinguishes rows with different :math:`\sigma`. The published kernel hardly distinguishes such rows.
 
-    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows. A block of 2048 rows is in
-    memory.
+    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. The memory contains the basis
+    functions of a block of 2048 rows.
 
     References
     ----------

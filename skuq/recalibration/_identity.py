@@ -10,13 +10,13 @@ from skuq.recalibration._base import BaseRecalibrator
 class IdentityRecalibrator(BaseRecalibrator):
     """Return each predictive distribution unchanged.
 
-    Use this class in a grid of recalibrators as the candidate without recalibration. ("passthrough" cannot be
-    used, because a Pipeline that ends with "passthrough" has no ``predict``.)
+    Use this class in a grid search as the candidate without recalibration. "passthrough" cannot be used for
+    this purpose, because a Pipeline that ends with "passthrough" has no ``predict``.
 
     See Also
     --------
     StdScalingRecalibrator : One factor for all standard deviations.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
 
     Examples
     --------

@@ -16,8 +16,8 @@ from skuq.distributions import StepTable
 class _Fit:
     """Decreasing least-squares fit to the shares of targets up to a threshold, in blocks of equal value.
 
-    The lists have one entry per block: its first knot, its weight, and the weight of its targets at or below
-    the threshold.
+    The lists have one entry per block: the first knot, the weight of the block, and the weight of the targets
+    at or below the threshold.
     """
 
     weight: FloatArray  # of each knot
@@ -76,6 +76,6 @@ def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray | None) -> tu
         values.extend([reached / size for reached, size in zip(fit.sums, fit.weights, strict=True)])
     first, level = np.frombuffer(starts, dtype=np.int64), np.frombuffer(values)
     np.minimum(level, 1.0, out=level)
-    # At the last threshold, all targets are reached. A sum of weights may have a rounding error.
+    # At the last threshold, the cdf is 1. A sum of weights could have a rounding error.
     level[np.searchsorted(first, (len(thresholds) - 1) * len(knots)) :] = 1.0
     return knots, StepTable._from_owned(thresholds, first, level, len(knots))

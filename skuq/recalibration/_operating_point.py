@@ -35,45 +35,46 @@ from skuq.recalibration._scaling import central_bands, miss_share, nudge_until_c
 class OperatingPointRecalibrator(BaseRecalibrator):
     r"""Choose the width of the intervals for a given miss rate, or for the lowest cost of width and misses.
 
-    Use this class, for example, if at most 5 % of the targets may be outside the intervals, or if a miss
-    costs a hundred times as much as a unit of width. It calibrates the central interval with the coverage
-    `coverage`, and rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator`
-    if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator` or
-    `IsotonicRecalibrator` if you need the whole distribution.
+    For example, use this class if at most 5 % of the targets may be outside the intervals, or if one miss
+    costs a hundred times as much as one unit of width. The class calibrates the central interval with the
+    nominal coverage `coverage`, and rescales the rest of each distribution by the same factor. Prefer
+    `ConformalRecalibrator` if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator`
+    or `IsotonicRecalibrator` if you need the whole distribution.
 
     Parameters
     ----------
     miss_rate : float, default=None
-        Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Exactly one
-        of `miss_rate` and `cost` must be given.
+        Largest share of the calibration targets that may be outside the intervals, strictly between 0 and 1.
+        Exactly one of `miss_rate` and `cost` must be given.
     cost : float or pair of float, default=None
-        Costs of width and misses. With a number c in [0, 1], one unit of width costs c and one unit of misses
-        costs 1 - c, with lengths in units of the standard deviation of y. A pair contains the cost of one
-        unit of width and the cost of one unit of misses, with lengths in the units of y.
+        Costs of width and misses. With a number c in [0, 1], one unit of width costs c, and one unit of
+        misses costs 1 - c. Lengths are then divided by the standard deviation of y. A pair contains the cost
+        of one unit of width and the cost of one unit of misses. Lengths are then in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Width in the cost: the mean half width of the intervals, or the mean distance from a covered target to
-        the nearest bound.
+        Definition of the width in the cost. "bandwidth" is the mean half width of the intervals. "excess" is
+        the mean distance from a covered target to the nearest bound.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Misses in the cost: their share, or the mean distance from a target to its interval.
+        Definition of the misses in the cost. "miss_rate" is the share of targets outside their intervals.
+        "deficit" is the mean distance from a target to its interval.
     vary : {"scale", "bias"}, default="scale"
         Change of the intervals. "scale" multiplies the distances of all bounds from the means by one factor.
-        "bias" adds one number, in the units of y, to these distances. The number may be negative; negative
-        distances become 0.
+        "bias" adds one number, in the units of y, to these distances. The number may be negative. Negative
+        distances are replaced by 0.
     coverage : float, default=None
-        Nominal coverage of the central interval. At this coverage, the recalibrated distribution has the
-        chosen intervals. None is ``1 - miss_rate``, or 0.9 with `cost`.
+        Nominal coverage of the central interval. ``interval(coverage)`` of the recalibrated distribution
+        returns the chosen intervals. None means ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
     ----------
     operating_point_ : skuq.metrics.OperatingPoint
-        The chosen point: the factor or the added number, and the half width, miss rate, excess and deficit of
-        the intervals of the calibration rows.
+        The chosen point. It contains the factor or the added number, and the half width, miss rate, excess
+        and deficit of the intervals on the calibration rows.
     optimum_ : skuq.metrics.CostOptimum or None
-        The same point with its cost, and the cost of the original intervals. None without `cost`.
+        The chosen point with its cost, and the cost of the original intervals. None without `cost`.
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
@@ -83,25 +84,26 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     Notes
     -----
-    The central interval of row i has the bounds :math:`\hat y_i - \hat z_i^l` and
-    :math:`\hat y_i + \hat z_i^u`, where :math:`\hat y_i` is the mean. These bounds give an uncertainty
-    characteristics curve [1]_. With `miss_rate`, the recalibrator chooses the point of the curve with the
-    smallest width whose miss rate is at most `miss_rate`. With `cost`, it chooses the point with the smallest
-    cost :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``, ``y_axis="deficit"`` and
+    The central interval of row i has the bounds :math:`\hat y_i - \hat z_i^l` and :math:`\hat y_i + \hat
+    z_i^u`, where :math:`\hat y_i` is the mean. These bounds give an uncertainty characteristics curve [1]_.
+    With `miss_rate`, the recalibrator chooses the point of the curve with the smallest width whose miss rate
+    is at most `miss_rate`. With `cost`, the recalibrator chooses the point with the smallest cost
+    :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``, ``y_axis="deficit"`` and
     :math:`c = \alpha / (1 + \alpha)`, the cost is proportional to the mean interval score for the coverage
-    :math:`1 - \alpha`, so a calibrated model does not change. With other costs, a calibrated model does
-    change, and its nominal coverages are no longer probabilities.
+    :math:`1 - \alpha`. A calibrated model is then not changed. With other costs, a calibrated model is
+    changed, and its nominal coverages are no longer probabilities.
 
-    ``vary="scale"`` scales the distributions about their means, which do not change. ``vary="bias"`` shifts
-    and scales each distribution so that both bounds of its interval have the chosen positions. This changes
-    the mean of skewed distributions, but not of symmetric distributions. If both distances are 0, the result
-    is a point mass. A point mass whose distances become positive becomes a normal distribution.
+    ``vary="scale"`` scales the distributions about their means. The means do not change. ``vary="bias"``
+    shifts and scales each distribution so that both bounds of its interval have the chosen positions. The
+    means of skewed distributions change, but the means of symmetric distributions do not. If both distances
+    of a row are 0, the result is a point mass. If the distances of a point mass become positive, the result
+    is a normal distribution.
 
-    The miss rate holds for the calibration rows. For new rows, the expected miss rate is larger by at most 1
-    / (n + 1); `ConformalRecalibrator` corrects this difference. A bias is not corrected, but increases the
-    width.
+    The chosen miss rate is the miss rate on the calibration rows. For new rows, the expected miss rate is
+    larger by at most 1 / (n + 1). `ConformalRecalibrator` corrects this difference. A bias is not corrected,
+    but it increases the width.
 
-    Cost: two evaluations of intervals and a sort, O(n log n) time and O(n) memory.
+    Cost: two evaluations of intervals and one sort, O(n log n) time and O(n) memory.
 
     References
     ----------
@@ -110,7 +112,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    Intervals that miss at most one of five targets:
+    Choose intervals that miss at most one of five targets:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -121,7 +123,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     >>> recalibrator.transform(dist[:1]).interval(0.8).round(2)
     array([[-1.25,  1.25]])
 
-    A miss costs 20, and a unit of half width costs 1:
+    Choose intervals if a miss costs 20 and a unit of half width costs 1:
 
     >>> recalibrator = OperatingPointRecalibrator(cost=(1.0, 20.0)).fit(dist, y)
     >>> best = recalibrator.optimum_
@@ -155,8 +157,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         point = self._narrowest(curve) if optimum is None else optimum.point
         if point.bandwidth == 0:
             raise ValueError(
-                f"intervals of width 0 have a miss rate of {point.miss_rate:g}, which is not above "
-                "`miss_rate`. The predictions are almost equal to `y`. Fit on held-out rows."
+                f"intervals of width 0 have a miss rate of {point.miss_rate:g}, which is at most "
+                f"`miss_rate`. The predictions are almost equal to `y`. Fit on held-out rows."
                 if optimum is None
                 else f"the cost is lowest, {optimum.cost:g}, for intervals of width 0. Decrease the cost of "
                 "width in `cost`."
@@ -204,7 +206,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         if unit == 0:
             raise ValueError(
                 f"`y` must vary if `cost` is a number, got cost={cost!r} and constant `y`. The unit of width "
-                "is the standard deviation of `y`. Pass a pair: the cost of width and the cost of misses."
+                "is the standard deviation of `y`. Instead, pass a pair: the cost of width and the cost of "
+                "misses."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
         return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
@@ -220,12 +223,12 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         return self._at(dist, self._parameter, self.coverage_)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction, which changes only with ``vary="bias"`` and skewed distributions.
+        """Return the point prediction. It changes only with ``vary="bias"`` and skewed distributions.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -256,5 +259,5 @@ def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, cove
         parts.append(Normal(target[certain].mean(axis=1), after[certain] / (2 * reach)))
     if len(parts) == 1:
         return parts[0]
-    behind = np.argsort(certain, kind="stable")  # `parts` has the certain rows last
+    behind = np.argsort(certain, kind="stable")  # the point masses are last in `parts`
     return concat(parts)[np.argsort(behind)]

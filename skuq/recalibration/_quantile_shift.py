@@ -17,7 +17,7 @@ _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
 """Additional levels in the tails. These levels are the bounds of 90 to 99.9 % intervals."""
 
 _SMALLER = 1 - 1e-6
-"""A tail level is added only if it is smaller than this multiple of the outermost given level."""
+"""A tail level is added only if it is less than this multiple of the outermost given level."""
 
 _ROUNDING = 8
 """Rounding error of a shift, as a number of units in the last place."""
@@ -26,59 +26,60 @@ _ROUNDING = 8
 class QuantileShiftRecalibrator(BaseRecalibrator):
     r"""Shift the quantiles so that the share of targets below a quantile equals its level.
 
-    The quantiles of each level have their own shift, as the two bounds of an interval in conformalized
-    quantile regression [1]_. The tails are estimated from the calibration rows up to the most extreme ranks,
-    usually beyond the quantiles of the model. Use this class after quantile regression, whose intervals are
-    too short on new rows. Prefer `IsotonicRecalibrator` if you need a smooth density. Prefer
+    Each level has its own shift. Conformalized quantile regression [1]_ shifts the two bounds of an interval
+    in the same way. The class adds levels in the tails, up to the most extreme level that the number of
+    calibration rows allows. Use this class after quantile regression, because intervals of quantile
+    regression are too short on new rows. Prefer `IsotonicRecalibrator` if you need a smooth density. Prefer
     `StdScalingRecalibrator` if there are fewer than about 50 rows, or if the point prediction must not
     change. Prefer `ConformalRecalibrator` if you need a guarantee.
 
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        Levels of the shifted quantiles: at least two increasing numbers in (0, 1). None is the levels of a
-        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. Levels in the tails are added in both
-        cases, see Notes.
+        Levels of the shifted quantiles: at least two increasing numbers in (0, 1). None means the levels of a
+        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. In both cases, levels in the tails are
+        added (see Notes).
 
     Attributes
     ----------
     levels_ : ndarray of shape (m,)
         Levels of the recalibrated quantiles.
     shifts_ : ndarray of shape (m,)
-        Shift of the quantiles of each level, in the unit of the row (see Notes).
+        Shift of the quantiles of each level. In each row, the shift is a multiple of the unit of the row (see
+        Notes).
     mean_width_ : float
         Mean width of the 90 % intervals of the calibration rows, in the units of y.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     skuq.regressors.MultiQuantileRegressor : Quantiles at several levels, from any regressor with a quantile
     loss.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
     ConformalRecalibrator : Intervals with guaranteed coverage.
 
     Notes
     -----
-    The unit of a row is :math:`u = (w + \bar w) / 2`, where w is the width of its 90 % interval, and
-    :math:`\bar w` is the mean width for the calibration rows. The quantile at level p becomes
-    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic with the rank :math:`p (n + 1)` among
-    :math:`(y_i - q_{p,i}) / u_i`; it is interpolated linearly between whole ranks. Shifted quantiles that
-    cross are sorted. With the unit w, narrow intervals that are due to overfitting would stay too narrow.
-    With the unit :math:`\bar w`, as in conformalized quantile regression, the width of the row would have no
-    influence. A quantile that equals its target in many rows is not shifted, so that atoms do not move.
+    The unit of a row is :math:`u = (w + \bar w) / 2`. Here, w is the width of the 90 % interval of the row,
+    and :math:`\bar w` is the mean width for the calibration rows. The quantile at level p becomes :math:`q_p
+    + u \, c_p`, where :math:`c_p` is the order statistic with the rank :math:`p (n + 1)` among :math:`(y_i -
+    q_{p,i}) / u_i`. Between whole ranks, the order statistic is interpolated linearly. Shifted quantiles that
+    cross are sorted. With w as the unit, narrow intervals that are due to overfitting would stay too narrow.
+    With :math:`\bar w` as the unit, as in conformalized quantile regression, the width of the row would have
+    no influence. A quantile that equals its target in many rows is not shifted, so that atoms do not move.
 
-    Beyond the given levels, the levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their
-    complements, are added if n rows have a rank for them. With 199 rows or more, for example, the bounds of a
-    99 % interval have their own shifts. A given level without a rank gets the shift of the outermost level
-    with a rank.
+    The levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005 and their complements are added if they are
+    more extreme than the given levels and the n rows allow them, that is, if :math:`1 \le p (n + 1) \le n`.
+    With 199 rows or more, for example, the bounds of a 99 % interval have their own shifts. A given level
+    that is too extreme for n rows gets the shift of the most extreme level that n rows allow.
 
-    The following table compares recalibrations of LightGBM's quantiles (default settings, eleven levels).
-    They are fitted to out-of-fold rows. The values are means over eleven data sets and two splits. The CRPS
-    and the score of 90 % intervals are geometric means, relative to no recalibration. "factor" is
-    ``StdScalingRecalibrator(objective="coverage")``, "map" is `IsotonicRecalibrator`, and "shifts" is this
-    class.
+    The table compares recalibrations of the quantiles that LightGBM predicts at eleven levels with default
+    settings. The recalibrators are fitted to out-of-fold predictions. The coverages are means over eleven
+    data sets and two splits. The CRPS and the score of 90 % intervals are geometric means, relative to no
+    recalibration. "factor" is ``StdScalingRecalibrator(objective="coverage")``, "map" is
+    `IsotonicRecalibrator`, and "shifts" is this class.
 
     ==============  =============  =====  ==============  =============  =============
     training rows   recalibration  CRPS   interval score  coverage 90 %  coverage 99 %
@@ -111,7 +112,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     >>> levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     >>> dist = Quantiles(levels, Normal(np.full(1000, 9.0), 0.5).quantile(levels))
     >>> recalibrator = QuantileShiftRecalibrator().fit(dist, y)
-    >>> recalibrator.transform(dist[:1]).interval([0.5, 0.9]).round(1)  # the truth: 9.3, 10.7, 8.4, 11.6
+    >>> recalibrator.transform(dist[:1]).interval([0.5, 0.9]).round(1)  # true quantiles: 9.3, 10.7, 8.4, 11.6
     array([[[ 9.3,  8.4],
             [10.6, 11.5]]])
     """
@@ -125,7 +126,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         width = _width(dist)
         self.mean_width_ = float(np.average(width, weights=weight))
         unit = self._unit(width)
-        # A level without a rank gets the shift of the outermost level with a rank.
+        # A level that is too extreme for n rows gets the shift of the most extreme level that n rows allow.
         ranked = np.clip(self.levels_, 1 / (n + 1), n / (n + 1))
         quantiles = _finite_quantiles(dist, ranked)
         with np.errstate(over="ignore"):

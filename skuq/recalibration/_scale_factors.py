@@ -30,7 +30,7 @@ rows."""
 
 
 def crps_factor(spread: RowsWithUncertainty) -> float:
-    """Return the factor that minimizes the mean CRPS. The mean CRPS is a convex function of the factor."""
+    """Return the factor that minimizes the mean CRPS, a convex function of the factor."""
     # Let e be the residual of a row, and C(x) the CRPS of its distribution at the distance x from the mean.
     # For the factor r, the CRPS is r C(e / r). Its derivative is C(x) - x (2 F(x) - 1) at x = e / r.
     spread = spread._replace(dist=_centered(spread.dist))
@@ -77,7 +77,7 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
         raise ValueError(
             f"`coverage` must be attainable by one factor, got {coverage:g}. In a share of "
             f"{curve.miss_rate[-1]:.3g} of the rows, the central interval does not extend from the mean "
-            "toward `y`, so no factor covers `y`. Raise `coverage`, or use IsotonicRecalibrator."
+            "toward `y`, so no factor covers `y`. Increase `coverage`, or use IsotonicRecalibrator."
         )
     point = curve.operating_point(miss_rate=1 - coverage)
 

@@ -18,8 +18,8 @@ from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _ATTEMPTS = 16
-"""A parameter is changed at most this number of times until the intervals contain enough targets in spite of
-rounding. Each step is four times the step before it."""
+"""Largest number of changes of a parameter until the intervals contain enough targets in spite of rounding
+errors. Each step is four times the previous step."""
 
 
 class ScalingRecalibrator(BaseRecalibrator):
@@ -36,12 +36,12 @@ class ScalingRecalibrator(BaseRecalibrator):
         return affine(dist, dist.mean() * (1.0 - factor), factor)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction of each row, which is the mean of the input.
+        """Return the point prediction of each row: the mean of the input.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions by the model for which the recalibrator was fitted.
+            Predictions of the model for which the recalibrator was fitted.
 
         Returns
         -------
@@ -53,7 +53,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation. Other rows do not determine the scale."""
+    """Rows with a positive predicted standard deviation. Other rows do not inform about the scale."""
 
     dist: Distribution
     y: FloatArray
@@ -95,12 +95,12 @@ def check_factor(factor: float) -> float:
         return factor
     if factor == 0:
         raise ValueError(
-            "`y` must give a positive scaling factor, got 0. In all or most rows, `y` equals the predicted "
+            "the scaling factor must be positive, got 0. In all or most rows, `y` equals the predicted "
             "mean. Fit to rows that the model is not trained on."
         )
     raise ValueError(
-        f"`y` must give a finite scaling factor, got {factor:g}. Some values of `y` are too many standard "
-        "deviations away from the predictions. Check the units of `y`."
+        f"the scaling factor must be finite, got {factor:g}. Some values of `y` are too many standard "
+        f"deviations away from the predictions. Check the units of `y`."
     )
 
 
@@ -149,7 +149,7 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
         raise ValueError(
             f"`coverage` is too small: at {coverage:g}, the central interval "
             f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] of row {row} does not contain the mean {mean[row]:g}. "
-            "Raise `coverage`, or use IsotonicRecalibrator."
+            "Increase `coverage`, or use IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 

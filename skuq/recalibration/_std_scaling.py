@@ -21,69 +21,67 @@ _OBJECTIVES = ("nll", "crps", "coverage")
 
 
 class StdScalingRecalibrator(ScalingRecalibrator):
-    r"""Multiply all standard deviations by one factor, which is fitted to the calibration rows.
+    r"""Multiply all standard deviations by one factor that is fitted to the calibration rows.
 
     The class corrects the overall width of the distributions. The means, the order of the rows by standard
-    deviation and the shape of each distribution do not change. A few tens of calibration rows are enough. If
-    there are a few hundred rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if
-    narrow and wide predictions need different factors. Prefer `IsotonicRecalibrator` if the model is biased,
+    deviation and the shape of each distribution do not change. A few tens of calibration rows are enough.
+    Prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if narrow and wide predictions need
+    different factors and there are a few hundred rows. Prefer `IsotonicRecalibrator` if the model is biased,
     or if its distributions have the wrong shape.
 
     Parameters
     ----------
     objective : {"nll", "crps", "coverage"}, default="nll"
-        Criterion for the factor. "nll" makes the mean squared standardized residual equal to 1; for normal
-        predictions, this maximizes the likelihood. "crps" minimizes the mean CRPS; outliers have little
-        influence. "coverage" chooses the factor for which the central intervals with the coverage `coverage`
-        contain this share of the calibration targets; other intervals have no influence.
+        Criterion for the factor. With "nll", the mean squared standardized residual becomes 1. For normal
+        predictions, this factor maximizes the likelihood. "crps" minimizes the mean CRPS. Outliers then have
+        little influence. With "coverage", the central intervals with nominal coverage `coverage` contain this
+        share of the calibration targets. Intervals with other coverages have no influence.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1. Only used with
         ``objective="coverage"``.
     robust : bool, default=False
         Only used with "nll". With True, the factor is computed from the median of the absolute residuals
-        instead of the mean squared residual, so that up to half of the rows may be outliers. Must be False
-        with other objectives, in which outliers have a limited influence.
+        instead of the mean squared residual. Up to half of the rows may then be outliers. Must be False with
+        other objectives, because outliers already have a limited influence there.
 
     Attributes
     ----------
     factor_ : float
         The factor, without units. Above 1 if the model was overconfident.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
 
     Notes
     -----
-    Let :math:`z_i = (y_i - \mu_i) / \sigma_i`. The factor of "nll" is
-    :math:`\sqrt{\sum w_i z_i^2 / \sum w_i}`. It minimizes the negative log-likelihood of
-    :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_ [2]_. For families other than the normal, it makes
-    the mean squared standardized residual equal to 1. A single gross outlier may dominate the factor if there
-    are few rows. With ``robust=True``, the factor is the median of :math:`|y_i - \mu_i| / m_i`, where
-    :math:`m_i` is the median distance from the mean in the predicted distribution, :math:`0.6745\,\sigma_i`
-    for a normal distribution. Without outliers, the variance of the robust factor is 2.7 times the variance
-    of the other factor.
+    Let :math:`z_i = (y_i - \mu_i) / \sigma_i`. The factor of "nll" is :math:`\sqrt{\sum w_i z_i^2 / \sum
+    w_i}`. It minimizes the negative log-likelihood of :math:`N(\mu_i, r^2 \sigma_i^2)` over :math:`r` [1]_
+    [2]_. For any family, the mean squared standardized residual becomes 1. A single gross outlier may
+    dominate the factor if there are few rows. With ``robust=True``, the factor is the median of :math:`|y_i -
+    \mu_i| / m_i`, where :math:`m_i` is the median distance from the mean in the predicted distribution. It is
+    :math:`0.6745\,\sigma_i` for a normal distribution. Without outliers, the variance of the robust factor is
+    2.7 times the variance of the other factor.
 
     "crps" minimizes :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, where :math:`C_i(x)` is the CRPS
-    of row i at :math:`\mu_i + x`. The sum is a convex function of :math:`r`; the root of its derivative is
+    of row i at :math:`\mu_i + x`. The sum is a convex function of :math:`r`. The root of its derivative is
     computed to ten digits. The influence of a row is proportional to its scale.
 
     "coverage" chooses the smallest factor for which the share of covered targets is at least `coverage`. For
     a symmetric family, this factor is the quantile of :math:`|z_i|` divided by the quantile of the family.
     All intervals must contain their means. For new rows, the expected coverage is lower by at most 1 / (n +
-    1); `ConformalRecalibrator` corrects this difference.
+    1). `ConformalRecalibrator` corrects this difference.
 
-    Point masses that equal their targets are ignored, because they contain no information about the factor. A
-    bias is not corrected, but makes the distributions wider.
+    If a predicted point mass equals the target of its row, the row contains no information about the factor
+    and is ignored. A bias is not corrected, but it makes the distributions wider.
 
-    Cost: O(n) time and memory for "nll"; a sort for "coverage" and ``robust``. "crps" needs about a dozen
-    evaluations of the CRPS and the distribution function, or four times this number if distributions have
-    atoms.
+    Cost: O(n) time and memory for "nll". "coverage" and ``robust=True`` need one sort. "crps" needs about a
+    dozen evaluations of the CRPS and the distribution function, or about 50 if distributions have atoms.
 
     References
     ----------
@@ -103,7 +101,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     >>> recalibrator.transform(dist[:4]).std()
     array([3., 3., 6., 6.])
 
-    The effect of a gross outlier:
+    This example shows the effect of a gross outlier:
 
     >>> y = [0.5, -0.7, 11.0, 8.6] * 5
     >>> y[-1] = 900.0

@@ -11,19 +11,20 @@ from skuq.recalibration._base import BaseRecalibrator
 
 
 class SupportMap(BaseRecalibrator):
-    """Forecasts restricted to the possible values of the target, such as counts.
+    """Restrict forecasts to the possible values of the target, such as counts.
 
-    The step clips each forecast to the bounds, with atoms at the bounds, and rounds it if the values are
-    integers. Use it as the last step of a Pipeline, after other recalibrators. Most regressors of skuq also
-    have the parameter ``support``, with the same effect. To give a value inside the bounds a positive
+    The step clips each forecast to the bounds: the probability beyond a bound becomes an atom at this bound.
+    If the possible values are integers, the step also rounds the forecast. Use the step as the last step of a
+    Pipeline, after other recalibrators. Most regressors of skuq have the parameter ``support`` with the same
+    effect. To give a value inside the bounds a positive
     probability, use `~skuq.regressors.HurdleRegressor`.
 
     Parameters
     ----------
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. With None, the step changes nothing;
-        use it as the reference in a grid search.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. None means all real numbers, so the
+        step changes nothing. Use None as the baseline of a grid search.
 
     See Also
     --------
@@ -34,10 +35,10 @@ class SupportMap(BaseRecalibrator):
     -----
     Clipping never increases the CRPS of a row. Rounding may increase the CRPS of single rows. In
     ``benchmarks/kinds_of_target.py``, "count" decreases the mean CRPS of simulated counts by 1 to 4 % for
-    means below 5, and has no effect for a mean of 200. Intervals of integers cover at least as often as the
-    intervals before the map.
+    means below 5. It has no effect for a mean of 200. Intervals of rounded forecasts cover at least as often
+    as intervals of the original forecasts.
 
-    `fit` estimates nothing. It raises for a target outside the support.
+    `fit` does not estimate anything. It raises a ValueError if a target is outside the support.
 
     Examples
     --------

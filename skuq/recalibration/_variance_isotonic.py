@@ -19,7 +19,7 @@ from skuq.recalibration._scaling import (
 )
 
 _LEAST_ROWS = 20
-"""With "auto", a block has at least this number of rows."""
+"""Smallest number of rows per block with "auto"."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
@@ -29,14 +29,14 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     class corrects predicted variances that differ too much or too little between rows. For example, it
     corrects standard deviations that should be squared. The order of the rows by variance, the means and the
     shape of each distribution do not change. Prefer `StdScalingRecalibrator` if there are fewer than about 40
-    calibration rows, for which both give the same result. Prefer `BinnedScalingRecalibrator` if the order of
-    the rows may be wrong.
+    calibration rows. Both classes then give the same result. Prefer `BinnedScalingRecalibrator` if the order
+    of the rows may be wrong.
 
     Parameters
     ----------
     min_rows : "auto" or int, default="auto"
-        Number of rows with similar predicted variances in each block. Blocks are formed before the
-        regression. "auto" is the square root of n, but at least 20. With fewer rows, the result is more
+        Number of rows per block. Before the regression, rows with similar predicted variances are combined
+        into blocks. "auto" means the square root of n, but at least 20. With fewer rows, the result is more
         flexible and noisier. Blocks of 1 row give ordinary isotonic regression.
 
     Attributes
@@ -46,13 +46,13 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     variance_ : ndarray of shape (k,)
         Recalibrated variance at each knot. The values are positive and do not decrease.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     StdScalingRecalibrator : One factor for all standard deviations.
     BinnedScalingRecalibrator : One factor for each bin of predicted standard deviations.
-    IsotonicRecalibrator : A monotone map of the probability levels, the same for all rows.
+    IsotonicRecalibrator : A monotone function of the probability levels that is the same for all rows.
 
     Notes
     -----
@@ -66,15 +66,25 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     linear function of the logarithm of the predicted variance. Beyond the outermost knots, the variance is
     proportional to the predicted variance. A single block gives the factor of `StdScalingRecalibrator`.
 
-    For a calibrated model, isotonic regression increases the negative log-likelihood on new rows by .031 with
-    20 calibration rows, .018 with 100, .009 with 500 and .001 with 10 000. A single factor increases it by
-    .031, .004, .001 and .000. If the true standard deviations are the squares of the predicted ones, the
-    negative log-likelihood with isotonic regression is lower than with a single factor, by .00, .12, .13 and
-    .13. With 100 rows and blocks of one row, the increase for a calibrated model is .05; without the
-    additional row in the first block, it is 2.
+    The table shows the negative log-likelihood on new rows. The first two columns of results are increases
+    for a calibrated model, relative to no recalibration. In the last column, the true standard deviations are
+    the squares of the predicted standard deviations. The column shows how much lower the negative
+    log-likelihood is with isotonic regression than with a single factor.
 
-    Point masses that equal their targets are ignored, because they contain no information about the scale. A
-    bias is not corrected, but makes the distributions wider.
+    ================  ==========================  ===============================  ======================
+    calibration rows  calibrated, isotonic        calibrated, a single factor      squared stds, decrease
+    ================  ==========================  ===============================  ======================
+    20                0.031                       0.031                            0.00
+    100               0.018                       0.004                            0.12
+    500               0.009                       0.001                            0.13
+    10 000            0.001                       0.000                            0.13
+    ================  ==========================  ===============================  ======================
+
+    With 100 rows and blocks of one row, the increase for a calibrated model is 0.05. Without the additional
+    row in the first block, the increase is 2.
+
+    If a predicted point mass equals the target of its row, the row contains no information about the scale
+    and is ignored. A bias is not corrected, but it makes the distributions wider.
 
     Cost: one sort, O(n log n) time and O(n) memory. At most the square root of n knots are stored.
 
@@ -127,7 +137,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
 
 def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) -> None:
-    """Raise an error unless all variances are finite and large enough to keep their precision."""
+    """Raise an error if a variance is infinite, or too small to keep its precision."""
     knots = np.concatenate([predicted, learned])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"

@@ -30,11 +30,10 @@ from skuq.regressors._members import (
 from skuq.regressors._scale_model import ScaleModel, fit_scale
 
 _NOISE_FOLDS = 5
-"""If the user passes a noise model, the residuals come from this number of cross-fitting folds."""
+"""Number of cross-fitting folds for the residuals if the user passes a noise model."""
 
 _MIN_DF = 3
-"""There are at least 3 degrees of freedom, because the variance is infinite for fewer. An ensemble of two
-members would have only 2."""
+"""Smallest number of degrees of freedom. With 2, as for two members, the variance is infinite."""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
@@ -42,32 +41,36 @@ Noise = Literal["homoscedastic", "heteroscedastic"] | None
 class BootstrapRegressor(BaseUncertaintyRegressor):
     r"""Ensemble of models fitted to resampled rows, with an estimate of the noise around their mean.
 
-    The distribution has an epistemic part (`epistemic`), which shrinks with more data, and a noise part
-    (`aleatoric`). The class works with any regressor. Prefer `ResidualRegressor` if you do not need both
-    parts: it needs fewer fits and does not assume a Student t distribution.
+    The distribution has an epistemic part (`epistemic`) and a noise part (`aleatoric`). The epistemic part
+    shrinks with more data. The class works with any regressor. Prefer `ResidualRegressor` if you do not need
+    both parts: `ResidualRegressor` needs fewer fits and does not assume a Student t distribution.
 
     Parameters
     ----------
     estimator : estimator
         The estimator is cloned and fitted `n_estimators` times. A forest or a BaggingRegressor is fitted
-        once, and its own members are used. A FrozenEstimator around a fitted ensemble is not refitted: `fit`
-        only estimates the noise. In this case, pass `fit` rows that the ensemble was not trained on.
+        once, and its trees or estimators are the members. A FrozenEstimator around a fitted ensemble is not
+        refitted: `fit` only estimates the noise. In this case, pass `fit` rows that the ensemble was not
+        trained on.
     n_estimators : int, default=50
-        Number of members M, at least 2; ignored for a forest or a BaggingRegressor.
+        Number of members M. It must be at least 2. It is ignored for a forest or a BaggingRegressor.
     noise : {"homoscedastic", "heteroscedastic", None}, default="homoscedastic"
         "homoscedastic" estimates one noise variance for all rows. "heteroscedastic" estimates a noise
         variance that depends on x. With None, the distribution of the members is returned without noise. This
-        distribution describes f(x); its intervals are far too short for y unless they are recalibrated.
+        distribution describes the uncertainty of f(x). Its intervals are far too short for y and must be
+        recalibrated.
     noise_estimator : estimator or None, default=None
         Noise model for "heteroscedastic". It is fitted to X and the logarithms of the absolute residuals.
-        None is the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
+        None means the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
         training target, such as a fully grown tree.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one member. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the resamples and of the members. An integer makes results reproducible.
     verbose : int, default=0
@@ -76,65 +79,66 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        The fitted members; empty if the members of a forest or a BaggingRegressor are used.
+        The fitted members. Empty if the members of a forest or a BaggingRegressor are used.
     model_ : estimator or None
-        The fitted forest or BaggingRegressor whose members are used; otherwise None.
+        The fitted forest or BaggingRegressor whose members are used. None if the members are clones.
     noise_scale_ : float
         Square root of the mean noise variance of equation 9, in the units of y.
     noise_model_ : object or None
-        Fitted noise model for "heteroscedastic"; see `ResidualRegressor`.
+        Fitted noise model for "heteroscedastic". See `ResidualRegressor`.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    ForestDistributionRegressor : The calibrated distribution of a forest, with an epistemic part.
-    ResidualRegressor : A mean model and a model of the spread.
-    UncertaintyRegressor : Chooses the method by the regressor.
+    ForestDistributionRegressor : Calibrated distribution of a forest. It has an epistemic part.
+    ResidualRegressor : Mean model and scale model.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes
     -----
     The class implements algorithm 1 of [1]_. Each member is fitted to rows that are drawn with replacement.
-    Let :math:`\hat f(x)` be the mean of the members, and :math:`\hat\sigma_\omega^2(x)` their variance with
-    the divisor M - 1. The noise variance is the mean over rows of :math:`\max((y - \hat f)^2 -
-    \hat\sigma_\omega^2, 0)` (equation 9). The paper computes this mean on a validation set. This class
-    instead predicts each training row by its out-of-bag members. With a FrozenEstimator, the rows passed to
-    `fit` are the validation set. The predictive distribution is a Student t distribution with M degrees of
-    freedom and the squared scale :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
+    Let :math:`\hat f(x)` be the mean of the members' predictions, and :math:`\hat\sigma_\omega^2(x)` the
+    variance of these predictions with the divisor M - 1. The noise variance is the mean over rows of
+    :math:`\max((y - \hat f)^2 - \hat\sigma_\omega^2, 0)` (equation 9). The paper computes this mean on a
+    validation set. This class instead predicts each training row by its out-of-bag members. With a
+    FrozenEstimator, the rows passed to `fit` are the validation set. The predictive distribution is a Student
+    t distribution with M degrees of freedom and the squared scale :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
 
-    The intervals are often too long, as the paper notes, because :math:`\hat\sigma_\omega^2` is the variance
-    of one member and not the variance of the mean of the members. For a default random forest, 90 % intervals
-    cover 97 % of the test rows (mean of 21 data sets). The reason is that a fully grown tree reproduces the
-    noise of its training rows: :math:`\hat\sigma_\omega^2` alone is then about as large as the squared
-    errors. Equation 9 adds the mean positive excess of the squared errors. For normal errors, this excess is
-    :math:`2 \varphi(1) = 0.48` times the variance of the errors. A recalibrator corrects the width of the
-    intervals. `ForestDistributionRegressor` needs no correction.
+    The intervals are often too long, as the paper notes. The reason is that :math:`\hat\sigma_\omega^2` is
+    the variance of one member, not the variance of the mean of the members. For a default random forest, 90 %
+    intervals cover 97 % of the test rows (mean of 21 data sets). A fully grown tree reproduces the noise of
+    its training rows, so :math:`\hat\sigma_\omega^2` alone is about as large as the squared errors. Equation
+    9 adds the mean of the positive differences between the squared errors and :math:`\hat\sigma_\omega^2`.
+    For normal errors, this mean is :math:`2 \varphi(1) = 0.48` times the variance of the errors. A
+    recalibrator corrects the width of the intervals. `ForestDistributionRegressor` needs no correction.
 
-    With "heteroscedastic", a model of :math:`\log |y - \hat f|` is fitted, and its predictions are shrunk as
-    in `ResidualRegressor`. The predicted variances are then multiplied by one factor, so that their mean is
-    the variance of equation 9.
+    With "heteroscedastic", a model of :math:`\log |y - \hat f|` is fitted. The predictions of this model are
+    shrunk in the same way as in `ResidualRegressor`. The predicted variances are then multiplied by one
+    factor, so that their mean is the variance of equation 9.
 
-    With ``noise=None``, the result is an `Empirical` distribution of the members, as in [2]_. The bounds of
-    an interval are quantiles of the members. The distribution has no density. A recalibrator that maps levels
-    cannot widen it beyond the outermost members. Use `StdScalingRecalibrator` and at least 50 members,
-    because the standard deviation of a row is 0 if all its members agree, and a factor cannot widen a
-    standard deviation of 0.
+    With ``noise=None``, the result is an `Empirical` distribution of the members' predictions, as in [2]_.
+    The bounds of an interval are quantiles of the members. The distribution has no density. A recalibrator
+    that only changes the probability levels cannot widen the distribution beyond the smallest and the largest
+    member. Use `StdScalingRecalibrator` instead, which multiplies the standard deviation by a factor. Use at
+    least 50 members: with few members, all members may predict the same value for a row. The standard
+    deviation is then 0, and a factor cannot widen it.
 
     Each draw selects a row with a probability proportional to its ``sample_weight``. The number of draws is
-    the sum of the weights. Weights therefore work with any estimator. A forest or a BaggingRegressor gets the
-    weights in its own `fit`.
+    the sum of the weights. Weights therefore work with any estimator. For a forest or a BaggingRegressor, the
+    weights are passed to its `fit`.
 
-    `fit_transform` predicts each row by its k out-of-bag members. It adds :math:`\hat\sigma_\omega^2 (1/k -
-    1/M)` to the variance, because a mean of k members is less certain than a mean of M members. A row with
-    fewer than two out-of-bag members is predicted by additional members that are fitted without this row.
-    With ``noise=None``, additional members also predict a row if all its out-of-bag members agree on a wrong
-    value. With 50 members such rows are rare; with 10 members there are a few. Without such rows,
-    `fit_transform` costs as much as `fit`. A forest with ``bootstrap=False`` has no out-of-bag rows, so
-    `fit_transform` refits it in ten folds.
+    `fit_transform` predicts each row by its k out-of-bag members. The variance of this prediction is
+    increased by :math:`\hat\sigma_\omega^2 (1/k - 1/M)`, because a mean of k members is less certain than a
+    mean of M members. A row with fewer than two out-of-bag members is predicted by additional members that
+    are fitted without this row. With ``noise=None``, additional members also predict a row if all its
+    out-of-bag members predict the same wrong value. With 50 members, such rows are rare. With 10 members,
+    there are a few of them. If there are none, `fit_transform` costs as much as `fit`. A forest with
+    ``bootstrap=False`` has no out-of-bag rows, so `fit_transform` refits it in ten folds.
 
-    If the noise is estimated from fewer than 12 rows, a `SmallSampleWarning` is issued.
+    If fewer than 12 rows are available to estimate the noise, a `SmallSampleWarning` is issued.
 
-    Cost: `n_estimators` fits. "heteroscedastic" needs one more fit of the default noise model, or six more
+    Cost: `n_estimators` fits. "heteroscedastic" additionally needs one fit of the default noise model, or six
     fits of `noise_estimator`. A prediction for n rows needs O(n M) memory.
 
     References
@@ -251,7 +255,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
                 return self._repeat(fitted, self.model_.n_estimators, data)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
-            raise ValueError("`estimator` must have at least two members, got one. Raise its `n_estimators`.")
+            raise ValueError("`estimator` must have at least two members, got one. Increase `n_estimators`.")
         used = np.ones(values.shape, dtype=bool)
         if not frozen:  # no member of a frozen ensemble was trained on these rows
             for column, rows in enumerate(self.model_.estimators_samples_):
@@ -375,7 +379,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             return Empirical(members.values, None if every else members.used.astype(np.float64))
         mean, std = members.mean_and_std()
         count, n_members = members.count, members.values.shape[1]
-        # A mean of few members is less certain than the mean of all members.
+        # The mean of a few members is less certain than the mean of all members.
         epistemic = std * np.sqrt(1.0 + 1.0 / count - 1.0 / n_members)
         total = np.hypot(epistemic, noise)
         share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
@@ -386,9 +390,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
     """Return M for a row with all M members, and a smaller number otherwise (Sluijterman et al. 2024)."""
     # For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2 (Welch
-    # and Satterthwaite), where `share` is the epistemic share of the variance. The Student t variance of a
-    # row with k members is larger than the variance of a row with M members by the ratio of the two mean
-    # squared errors.
+    # and Satterthwaite), where `share` is the epistemic share of the variance. For k members, the Student t
+    # variance is larger than for M members by the ratio of the two mean squared errors.
 
     def excess(nu: FloatArray | np.float64) -> FloatArray:
         return np.asarray(nu / (nu - 2))

@@ -20,13 +20,12 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
     check_option,
     check_random_state,
-    check_sample_weight,
     check_single_coverage,
     check_unused,
     effective_rows,
@@ -37,12 +36,12 @@ from skuq.distributions import Distribution
 class ConformalRegressor(BaseConformalRegressor):
     r"""Prediction intervals with guaranteed coverage for any regressor, calibrated on held-out rows.
 
-    The intervals are computed from the ranks of the errors on calibration rows, which are not used to fit the
-    estimator. The guarantee assumes only that new rows and calibration rows are exchangeable. Prefer
+    The intervals are computed from the ranks of the errors on calibration rows. These rows are not used to
+    fit the estimator. The guarantee assumes only that new rows and calibration rows are exchangeable. Prefer
     `CrossConformalRegressor` if there are few rows. Prefer `UncertaintyRegressor` if you need a smooth
     density or finite tails more than a guarantee. `skuq.recalibration.ConformalRecalibrator` is an
-    alternative for a Pipeline: it ranks out-of-fold errors and holds out no rows, but its guarantee is only
-    approximate.
+    alternative for a Pipeline. It ranks out-of-fold errors, so it does not hold out rows. Its guarantee is
+    only approximate.
 
     Parameters
     ----------
@@ -60,65 +59,69 @@ class ConformalRegressor(BaseConformalRegressor):
           quantiles. The ``levels`` of a `MultiQuantileRegressor` should contain the levels of both quantiles,
           such as 0.05 and 0.95 for a coverage of 0.9. Otherwise the quantiles are extrapolated into the
           assumed tails.
-        - "pit" ranks the distances of the levels F(y) from 1/2, for any predicted distribution F. The
-          intervals are the central intervals of `predict_dist`, which maps the levels of F. Prefer "pit" if
-          the shape of the distribution depends on x and the predicted tails are accurate. "pit" does not
-          support ``density_ratio``, `partial_fit` and quantiles at few levels.
+        - "pit" ranks the distances of F(y) from 1/2, where F is the predicted distribution function. The
+          intervals are the central intervals of `predict_dist`, which returns F with recalibrated probability
+          levels. Prefer "pit" if the shape of the distribution depends on x and the predicted tails are
+          accurate. "pit" does not support ``density_ratio`` or `partial_fit`, and it does not support
+          forecasts that consist of quantiles at a few levels.
     symmetric : bool, default=True
-        Whether one score calibrates both bounds. With False, each bound has its own score and half of the
-        miscoverage, so that the intervals are asymmetric if the errors are skewed. False needs about twice as
-        many calibration rows: at least 19 for a coverage of 90 %.
+        Whether one score calibrates both bounds. With False, each bound has its own score and is calibrated
+        for half of the miscoverage. The intervals are then asymmetric if the errors are skewed. False needs
+        about twice as many calibration rows: at least 19 for a coverage of 90 %.
     cv : "last", splitter or iterable of (train, test), default=None
         With None, the calibration rows are drawn at random. With "last", the last rows are the calibration
-        rows; use "last" for rows in chronological order. Otherwise one split into training and calibration
-        rows, such as ``GroupShuffleSplit(1)``. Must be None with a FrozenEstimator.
-    calibration_size : float or int, default=0.25
-        Share or number of calibration rows. Must be the default with a splitter as ``cv`` and with a
+        rows. Use "last" for rows in chronological order. A splitter or an iterable must give exactly one
+        split into training and calibration rows, for example ``GroupShuffleSplit(1)``. Must be None with a
         FrozenEstimator.
+    calibration_size : float or int, default=0.25
+        Share or number of calibration rows. Leave it at the default if ``cv`` is a splitter or if the
+        estimator is a FrozenEstimator.
     group_by : callable, column name or None, default=None
-        Labels of groups that each have their own guarantee (Mondrian conformal prediction). A callable gets X
-        of n rows and returns n labels. A name is the name of a column of the DataFrame X; the estimator also
-        gets this column as a feature.
+        Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). A
+        callable gets X of n rows and returns n labels. A name is the name of a column of the DataFrame X. The
+        estimator also gets this column as a feature.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
         "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
-        Smallest number of calibration rows of a group that is not rare. Only used with ``group_by``.
+        A group with fewer calibration rows is rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
         Density ratio for covariate shift. The callable gets X of n rows and returns n weights: the density of
         x in the rows to be predicted, divided by the density of x in the rows passed to `fit`. A constant
         factor in the weights has no effect.
     basis : callable, column name, list of column names or None, default=None
-        Functions of x with a joint guarantee: the coverage holds on average over rows that are weighted by
-        any non-negative linear combination of the functions. For overlapping groups, the functions are the
-        indicators of the groups. A callable gets X of n rows and returns an array of shape (n, d) or a
-        DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one indicator per
-        label. A constant function is always added. Must be None with ``group_by`` or ``density_ratio``.
+        Functions of x for which the coverage is guaranteed: the coverage holds on average over the rows,
+        weighted by any non-negative linear combination of these functions. For overlapping groups, use the
+        indicators of the groups as functions. A callable gets X of n rows and returns an array of shape (n,
+        d) or a DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one
+        indicator per label. A constant function is always added. Must be None with ``group_by`` or
+        ``density_ratio``.
     adapt : {"aci", "dtaci", "tracking"}, default="aci"
-        Adaptation of the intervals to the rows of `partial_fit`.
+        Method by which `partial_fit` adapts the intervals to new rows.
 
         - "aci" (adaptive conformal inference) changes the target miscoverage by a fixed step ``gamma``.
-        - "dtaci" (dynamically tuned) weights eight steps from 0.001 to 0.128 by their recent loss. Prefer
-          "dtaci" if you do not know the step, or if the speed of the drift changes.
-        - "tracking" changes the width of the interval itself by a share of the largest of the last 100
-          scores. Shares of 0.01, 0.03 and 0.1 are weighted by their recent loss. Prefer "tracking" if the
-          intervals must be finite. It does not support ``group_by`` and ``density_ratio``.
+        - "dtaci" (dynamically tuned) combines eight steps from 0.001 to 0.128, weighted by their recent loss.
+          Prefer "dtaci" if you do not know the step, or if the speed of the drift changes.
+        - "tracking" changes the width of the interval directly. The step is a share of the largest of the
+          last 100 scores. Shares of 0.01, 0.03 and 0.1 are combined, weighted by their recent loss. Prefer
+          "tracking" if the intervals must be finite. It does not support ``group_by`` and ``density_ratio``.
     gamma : float, default=0.005
-        Step size of adaptive conformal inference, see `partial_fit`. With a larger step, the intervals follow
+        Step size of adaptive conformal inference. See `partial_fit`. With a larger step, the intervals follow
         a drift faster and vary more. With 0, `partial_fit` only adds calibration rows. If one call of
-        `partial_fit` contains 20 missed rows, it lowers the target miscoverage by nearly 20 ``gamma``. Only
-        used with "aci".
+        `partial_fit` contains 20 rows whose targets lie outside their intervals, it lowers the target
+        miscoverage by nearly 20 ``gamma``. Only used with "aci".
     window : int or None, default=None
-        Number of latest rows that remain calibration rows after a call of `partial_fit`; None keeps all rows.
+        Number of latest rows that remain calibration rows after a call of `partial_fit`. None keeps all rows.
         With a window, the memory grows by 24 bytes per row, or by 32 bytes with "tracking" and
-        ``symmetric=False``. With "cqr", all predictions are stored, because the scores of a coverage that is
-        requested later depend on them.
+        ``symmetric=False``. With "cqr", all predictions are stored. They are needed to compute the scores for
+        a coverage that is requested later.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each fit is one job; only `fit_transform` needs several fits. The
+        Number of jobs that run in parallel. Each fit is one job. Only `fit_transform` needs several fits. The
         results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the held-out rows, and of estimators without a seed of their own. An integer makes results
@@ -139,7 +142,7 @@ class ConformalRegressor(BaseConformalRegressor):
 
     See Also
     --------
-    CrossConformalRegressor : Calibration on all rows, by folds or resamples.
+    CrossConformalRegressor : Conformal intervals that are calibrated on all rows, with folds or resamples.
     UncertaintyRegressor : A predictive distribution for any regressor.
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
     skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
@@ -151,53 +154,55 @@ class ConformalRegressor(BaseConformalRegressor):
     .. math:: E = \max(l(x) - y, \; y - u(x)) / s(x)
 
     with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6). For "cqr", the band is the predicted interval
-    with the nominal coverage; for the other methods, both ends of the band are the point prediction. For
-    "normalized", the scale is the predicted standard deviation; for the other methods, it is 1. The interval
-    is [l - s q, u + s q], where q is the :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration
-    scores. With ``symmetric=False``, the two differences in the formula are ranked separately, each at the
-    level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway between them.
-    For "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). The levels of "pit" are interpolated between
-    the ranks k and k + 1, so that the interval may be larger by one rank.
+    with the nominal coverage. For the other methods, both ends of the band are the point prediction. For
+    "normalized", the scale is the predicted standard deviation. For the other methods, the scale is 1. The
+    interval is [l - s q, u + s q], where q is the :math:`\lceil (n + 1) c \rceil`-th smallest of the n
+    calibration scores. With ``symmetric=False``, the two differences in the formula are ranked separately,
+    each at the level (1 + c)/2 ([1]_, theorem 2). If the bounds cross, both bounds are the point halfway
+    between them. For "pit", the score is :math:`|F(y) - 1/2|` ([5]_, sec. 3). For "pit", the quantile of the
+    scores is interpolated between the scores of ranks k and k + 1. The interval may therefore be slightly
+    longer than the interval for rank k.
 
     If rows are exchangeable, a new value is covered with a probability of at least c, for any n. Without
     ties, the probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This
     probability is an average over calibration sets. The coverage given one calibration set varies: it has the
     distribution Beta(k, n + 1 - k), where k is the rank of q. With ``symmetric=False`` and many equal
-    targets, rounding may leave one of these targets just outside its bound. With ``group_by``, the guarantee
-    holds within each group, and n is the number of calibration rows of the group. If n is less than c/(1 -
-    c), the bounds are infinite and a `SmallSampleWarning` is issued.
+    targets, a target may lie just outside its bound due to rounding. With ``group_by``, the guarantee holds
+    within each group, and n is the number of calibration rows of the group. If n is less than c/(1 - c), the
+    bounds are infinite and a `SmallSampleWarning` is issued.
 
-    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The new row also
-    has a weight, which is its own density ratio ([2]_, eq. 7). The coverage then holds under the new
-    distribution of X, provided that the distribution of y given x does not change. The guarantee assumes that
-    the density ratio is exact.
+    *Covariate shift.* The weight of each calibration score is the density ratio of its row. The weight of the
+    new row is its own density ratio ([2]_, eq. 7). The coverage then holds under the new distribution of X,
+    provided that the distribution of y given x does not change. The guarantee holds only if the density ratio
+    is exact.
 
     *Overlapping groups.* With ``basis``, the width is the result of a quantile regression of the scores on d
     functions :math:`\varphi(x)` ([4]_, sec. 2 and 4). For every combination :math:`w(x) = \beta^\top
     \varphi(x) \ge 0`, the coverage weighted by w is at least c. Hence the coverage holds in each group whose
     indicator is one of the functions, and under each covariate shift with density ratio w. The coverage
     exceeds c by about d/n at most. Use at least 100 calibration rows per function; with fewer rows, a
-    `SmallSampleWarning` is issued. A row has infinite bounds if the calibration rows do not bound its
-    functions, for example if its label has no calibration row. With the indicators of disjoint groups, the
-    intervals equal the intervals with ``group_by``.
+    `SmallSampleWarning` is issued. A row has infinite bounds if the calibration rows do not determine its
+    width, for example if its label does not occur in the calibration rows. With the indicators of disjoint
+    groups, the intervals equal the intervals with ``group_by``.
 
-    *Sequences.* `partial_fit` implements adaptive conformal inference: after each row, it changes the target
+    *Sequences.* `partial_fit` implements adaptive conformal inference. After each row, it changes the target
     miscoverage by ``gamma`` times the difference between nominal and observed miscoverage ([3]_, eq. 2). For
     every sequence of T rows, with any drift, the share of missed rows differs from :math:`\alpha = 1 - c` by
     at most :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). For this bound to
-    hold, the interval is infinite if the target miscoverage is 0, and empty if it is 1. An empty interval is
-    returned as one point, its center. The row then counts as missed even if y equals this point. If one call
-    contains several rows, they count as predicted before any of their targets was observed. The step size in
-    the bound is then ``gamma`` times the number of rows in the call. With "cqr", the predicted band keeps the
-    nominal coverage. With ``group_by``, all groups have the same target miscoverage.
+    hold, the interval must be infinite if the target miscoverage is 0, and empty if the target miscoverage is
+    1. An empty interval is returned as one point, its center. The row then counts as missed even if y equals
+    this point. If one call contains several rows, the method assumes that all these rows were predicted
+    before any of their targets was observed. The step size in the bound is then ``gamma`` times the number of
+    rows in the call. With "cqr", the predicted band always has the nominal coverage. With ``group_by``, all
+    groups have the same target miscoverage.
 
     "dtaci" averages the target miscoverages of its experts by the weights of [6]_ (algorithm 2, with an
-    interval length of 500 steps). It has a bound on the regret against the best sequence of targets, but no
-    bound on the share of missed rows for every sequence. "tracking" changes the score quantile q by
+    interval length of 500 steps). Its regret relative to the best sequence of target miscoverages is bounded.
+    The share of missed rows is not bounded for every sequence. "tracking" changes the score quantile q by
     :math:`\eta (\mathrm{err} - \alpha)` ([7]_, eq. 4). With a constant step and scores between 0 and b, the
     share of missed rows differs from :math:`\alpha` by at most :math:`(b + \eta) / (\eta T)` after T rows
-    ([7]_, prop. 1). The step varies here, so that this bound is a guide. With ``symmetric=False``, each bound
-    has its own quantile and half of the miscoverage.
+    ([7]_, prop. 1). In this class, the step varies, so the bound holds only approximately. With
+    ``symmetric=False``, each interval bound has its own score quantile and half of the miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each row of
     `partial_fit` is inserted into the sorted scores in O(n) time. With ``basis``, each coverage needs one
@@ -293,7 +298,7 @@ class ConformalRegressor(BaseConformalRegressor):
         options = GroupsAndShift.from_params(self)
         adaptation = Adaptation.from_params(self)
         if score.maps_levels:
-            remedy = "The map of levels is the same for all rows. Use method 'normalized'."
+            remedy = "All rows have the same recalibrated probability levels. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
@@ -326,33 +331,40 @@ class ConformalRegressor(BaseConformalRegressor):
         def draw(n_held_out: int) -> Split:
             splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
             train, test = next(splitter.split(np.empty(len(data))))
-            return np.sort(train), test  # the order of rows changes some models
+            return np.sort(train), test  # the order of the training rows changes some models
 
         splits = held_out_splits(self, self.cv, data, draw)
         if splits is None:
             return None
         if len(splits) != 1:
             raise ValueError(
-                f"`cv` must give one split into training and calibration rows, got {len(splits)}. Pass for "
-                "example ShuffleSplit(1) or GroupShuffleSplit(1). For several folds use "
-                "CrossConformalRegressor, or RecalibratedRegressor(estimator, ConformalRecalibrator())."
+                f"`cv` must give one split into training and calibration rows, got {len(splits)}. For "
+                f"example, pass ShuffleSplit(1) or GroupShuffleSplit(1). For several folds, use "
+                f"CrossConformalRegressor, or RecalibratedRegressor(estimator, ConformalRecalibrator())."
             )
         return splits[0]
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:
             raise ValueError(
-                "`fit_transform` must predict every row out of fold, but `cv` is one split, in which some "
-                "rows are not tested. Use cv=None, or call `fit` and then `transform` with new rows."
+                "`fit_transform` must predict every row out of fold, but `cv` is a single split, so some "
+                "rows are never test rows. Use cv=None, or call `fit` and then `transform` with new rows."
             )
         return super()._fit_transform(data, progress)
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        if self.cv is None:
+            return super()._fit_and_test(data, progress)
+        self._fit(data, progress)
+        rows = self.calibration_rows_
+        return rows, self._conformal.dist(data.take(rows).X)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the calibration with newly observed rows, by the method ``adapt``.
 
         The model is not refitted. The next intervals are wider after a missed row and narrower after a
-        covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed:
-        with one row, or with all rows that were predicted together.
+        covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed.
+        Pass one row, or all rows that were predicted together.
 
         Parameters
         ----------
@@ -373,9 +385,9 @@ class ConformalRegressor(BaseConformalRegressor):
         NotFittedError
             If `fit` was not called before.
         ValueError
-            If ``basis`` is set or ``method`` is "pit", which need exchangeable rows. If a group becomes too
-            small because its rows are no longer in the ``window``, unless ``rare_groups="pool"``. The
-            calibration is then not changed.
+            If ``basis`` is set or ``method`` is "pit", because both need exchangeable rows. With
+            ``rare_groups="raise"``, also if a group becomes too small because its rows are no longer in the
+            ``window``. The calibration is not changed if an error is raised.
         """
         self._check_new(X)
         if self.method == "pit" or self.basis is not None:
@@ -384,12 +396,7 @@ class ConformalRegressor(BaseConformalRegressor):
                 f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
                 "with the new rows."
             )
-        target = check_y(y, self)
-        check_consistent_length(X, target)
-        support = self._support()
-        if support is not None:
-            support.check(target, self.support)
-        self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
+        self._conformal.observe(X, *self._read_observed(X, y, sample_weight))
         return self
 
     def predict_p(
@@ -404,13 +411,13 @@ class ConformalRegressor(BaseConformalRegressor):
 
         The p-value is the randomized rank of the score of a row among the scores of the calibration rows and
         of the earlier rows in `X`. For exchangeable rows, the p-values are independent and uniform. A small
-        p-value means a large error. `skuq.monitoring.ExchangeabilityMonitor` tests the p-values. With
-        ``group_by``, rows are ranked within their group.
+        p-value means a large error. `skuq.monitoring.ExchangeabilityMonitor` tests whether the p-values are
+        uniform. With ``group_by``, rows are ranked within their group.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of m rows
-            Features of observed rows, in the order of time.
+            Features of observed rows, in time order.
         y : array-like of shape (m,)
             Observed target.
         coverage : float, default=0.9
@@ -426,7 +433,8 @@ class ConformalRegressor(BaseConformalRegressor):
         Raises
         ------
         ValueError
-            With ``density_ratio``, ``basis`` or weighted calibration rows, which have no such ranks.
+            With ``density_ratio``, ``basis`` or weighted calibration rows, because ranks are not defined for
+            them.
         """
         self._check_new(X)
         check_unused(self, ("density_ratio", "basis"), "with `predict_p`", "Ranks have no weights.")
@@ -438,8 +446,8 @@ class ConformalRegressor(BaseConformalRegressor):
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
 
-        The coverage guarantee holds for the bounds of `predict_interval`, and not always for this
-        distribution.
+        The coverage guarantee holds for the bounds of `predict_interval`. It does not always hold for the
+        quantiles of this distribution.
 
         Parameters
         ----------
@@ -450,11 +458,11 @@ class ConformalRegressor(BaseConformalRegressor):
         -------
         dist : Distribution of n rows
             In the units of y. "split" and "normalized" return a `ConformalPredictive`, or one per group with
-            ``group_by``. "pit" returns the predicted distributions with mapped levels. "cqr", and all methods
-            with ``basis``, return `Quantiles` that contain the bounds of many coverages; crossing bounds are
-            sorted. `partial_fit` changes only the bounds of `predict_interval`, not the levels of this
-            distribution. Scorers use this distribution. To evaluate the bounds after `partial_fit`, pass the
-            bounds to a metric.
+            ``group_by``. "pit" returns the predicted distributions with recalibrated probability levels.
+            "cqr", and all methods with ``basis``, return `Quantiles` that contain the bounds of many
+            coverages. Bounds that cross are sorted. `partial_fit` changes only the bounds of
+            `predict_interval`, not the levels of this distribution. Scorers use this distribution. To
+            evaluate the bounds after `partial_fit`, pass the bounds to a metric.
         """
         return super().predict_dist(X)
 

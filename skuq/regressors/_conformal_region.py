@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._conformal.fold_models import (
@@ -28,10 +29,12 @@ from skuq._conformal.regions import (
     warn_of_few_region_rows,
 )
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.several_targets import check_complete
 from skuq._fitting.training_data import TrainingData
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
@@ -53,33 +56,37 @@ from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 class ConformalRegionRegressor(BaseJointRegressor):
     r"""Regions that contain all targets of a row with guaranteed coverage.
 
-    A region is calibrated by the ranks of scores on rows that its model was not fitted to. The score of a row
-    is one number for all targets, so that the coverage is the probability that all targets are inside. One
-    interval per target with the coverage of :math:`1 - \alpha / d` (Bonferroni) would need d times as many
-    calibration rows and be wider. The only assumption is that new rows are exchangeable with the training
-    rows.
+    A region is calibrated by the ranks of scores on rows that its model was not fitted to. A score is one
+    number for all targets of a row. The coverage is therefore the probability that all targets are inside.
+    The alternative, one interval per target with the coverage :math:`1 - \alpha / d` (Bonferroni), needs d
+    times as many calibration rows and gives wider intervals. The only assumption is that new rows are
+    exchangeable with the training rows.
 
     Parameters
     ----------
     estimator : estimator or list of d estimators
         An estimator with a joint distribution, such as `MultiOutputUncertaintyRegressor`; cloned. All other
         regressors, and lists, are wrapped in `MultiOutputUncertaintyRegressor`. A FrozenEstimator is not
-        refitted: all rows passed to `fit` are calibration rows. The frozen model must not be trained on them.
+        refitted: all rows passed to `fit` are calibration rows. Pass rows that the frozen model was not
+        trained on.
     shape : {"box", "ellipsoid"}, default="box"
-        - "box": one interval per target. The score is the largest absolute residual in predicted standard
-          deviations.
-        - "ellipsoid": ellipsoids with the predicted covariance. The score is the Mahalanobis distance. They
-          have a smaller volume if the errors of the targets are strongly correlated.
+        - "box": one interval per target. The score is the largest absolute residual, in units of the
+          predicted standard deviation.
+        - "ellipsoid": ellipsoids with the predicted covariance. The score is the Mahalanobis distance. If the
+          errors of the targets are strongly correlated, ellipsoids have a smaller volume than boxes.
     method : {"split", "cv+"}, default="split"
         - "split" holds rows out for calibration.
-        - "cv+" calibrates on all rows, each predicted by the model of its fold. Prefer it with few rows.
+        - "cv+" calibrates on all rows. Each row is predicted by a model that is fitted without its fold.
+          Prefer "cv+" if there are few rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        With "split", exactly one split into training and calibration rows; None takes ``calibration_size``.
-        With "cv+", folds; None means 5, and an int k is ``KFold(k, shuffle=True)``.
+        With "split", exactly one split into training and calibration rows. None draws the calibration rows at
+        random, see ``calibration_size``. With "cv+", the folds. None means 5 folds, and an int k means
+        ``KFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that "split" holds out at random. Not with ``cv`` or a FrozenEstimator.
+        Share or number of rows that "split" holds out at random. Leave it at the default if ``cv`` is given
+        or if the estimator is a FrozenEstimator.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits one fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0
@@ -88,43 +95,48 @@ class ConformalRegionRegressor(BaseJointRegressor):
     Attributes
     ----------
     estimator_ : estimator
-        The fitted model that predicts points: of the training rows with "split", of all rows with "cv+".
+        The fitted model that gives the point predictions. It is fitted to the training rows with "split", and
+        to all rows with "cv+".
     n_calibration_ : float
         Number of calibration rows, or the sum of their weights.
     n_outputs_ : int
         Number of targets d.
     target_names_ : ndarray of str of shape (d,), or None
-        Names of the columns of y; None if y is no DataFrame.
+        Names of the columns of y. None if y is not a DataFrame.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    MultiOutputUncertaintyRegressor : Joint distributions, and simultaneous intervals without a guarantee.
+    MultiOutputUncertaintyRegressor : Joint distributions and simultaneous intervals. The coverage of these
+        intervals is not guaranteed.
     ConformalRegressor : Conformal intervals of one target.
 
     Notes
     -----
     With :math:`z_j = (y_j - \mu_j(x)) / \sigma_j(x)` and the predicted correlation matrix R(x), the scores
     are :math:`\max_j |z_j|` for the box and :math:`\sqrt{z^T R^{-1} z}` for the ellipsoid. With n calibration
-    rows and the coverage c, the region contains all points whose score is at most the
-    :math:`\lceil c (n + 1) \rceil`-th smallest score. The coverage of "split" is at least c on average over
-    calibration rows, and at most c + 1/(n + 1) without ties. Fewer rows than c/(1 - c), which is 9 at 90 %,
-    give infinite regions and a `SmallSampleWarning`.
+    rows and the coverage c, the region contains all points whose score is at most the :math:`\lceil c (n + 1)
+    \rceil`-th smallest score. The coverage of "split" is at least c on average over calibration rows, and at
+    most c + 1/(n + 1) without ties. If there are fewer than c/(1 - c) rows (9 rows at a coverage of 90 %),
+    the regions are infinite and a `SmallSampleWarning` is issued.
 
-    "cv+" accepts a point if fewer than c (n + 1) rows have a smaller score by the model of their own fold
-    than the point has by the same model [1]_. Its coverage is at least :math:`1 - 2 (1 - c) - \sqrt{2/n}`,
-    and near c for stable models. The box is the smallest box around these points that order statistics give.
-    ``volume`` of an ellipsoid is then measured by 4096 points.
+    "cv+" compares the score of a point with the scores of the n rows. For the comparison with row i, both
+    scores are computed by the model that is fitted without the fold of row i. The region contains the point
+    if fewer than c (n + 1) rows have a smaller score than the point [1]_. The coverage of this region is at
+    least :math:`1 - 2 (1 - c) - \sqrt{2/n}`, and near c for stable models. With ``shape="box"``, the result
+    is a box whose bounds are order statistics and that contains this region. With "ellipsoid", ``volume`` is
+    estimated from 4096 points.
 
     On four data sets with two or three targets and forests, the boxes are 2 to 13 % narrower per target than
-    Bonferroni's intervals with the same standard deviations. The ellipsoids are 30 % narrower (geometric mean
-    of the widths of boxes with the same volume) where errors are strongly correlated.
+    Bonferroni's intervals with the same standard deviations. If the errors are strongly correlated, the
+    ellipsoids are 30 % narrower. The width of an ellipsoid is the geometric mean of the widths of a box with
+    the same volume.
 
     Rows with missing targets raise an error.
 
-    Cost: "split" needs one fit, "cv+" with K folds K + 1 fits. A prediction of m rows by "cv+" costs K
-    predictions and O(m n d) time.
+    Cost: "split" needs one fit. "cv+" with K folds needs K + 1 fits. With "cv+", a prediction of m rows needs
+    the predictions of K models and O(m n d) time.
 
     References
     ----------
@@ -180,13 +192,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         if self.method != "cv+":
             check_groups_need_cv(self.cv, fit_params)
         data = super()._read(X, y, sample_weight, fit_params, caller)
-        missing = np.isnan(data.y)
-        if missing.any():
-            row, column = np.argwhere(missing)[0]
-            raise ValueError(
-                f"`y` must have no missing values, got NaN in {self._labels()[column]} at row {row}. The "
-                "score of a row needs all targets. Remove such rows."
-            )
+        check_complete(data.y, self._labels())
         return replace(data, params=data.params["estimator"])
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
@@ -236,7 +242,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         if len(splits) != 1:
             raise ValueError(
                 f"`cv` must give one split into training and calibration rows with method 'split', got "
-                f"{len(splits)}. Pass for example ShuffleSplit(1), or use method='cv+'."
+                f"{len(splits)}. For example, pass ShuffleSplit(1), or use method='cv+'."
             )
         return splits[0]
 
@@ -259,7 +265,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         )
         regions = cross_regions(folds, data, score)
         with progress.task("model", estimator):
-            self.estimator_ = fit_wrapped(estimator, data.X, data.y, **data.fit_params)
+            self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         self._regions = regions
         if hasattr(self, "calibration_rows_"):  # from an earlier fit
             del self.calibration_rows_
@@ -271,7 +277,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         return self._regions.n_calibration
 
     def predict_region(self, X: Any, coverage: float = DEFAULT_COVERAGE) -> PredictionRegion:
-        """Return the regions that carry the guarantee.
+        """Return regions that contain all targets of a row with guaranteed coverage.
 
         Parameters
         ----------
@@ -284,8 +290,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
         -------
         region : PredictionRegion of shape (n, d)
             Regions with the methods ``contains``, ``volume`` and ``bounds``: a `BoxRegion` with
-            ``shape="box"``, an `EllipsoidRegion` with "ellipsoid" and "split". If the coverage needs more
-            calibration rows, the regions are infinite and a `SmallSampleWarning` is issued.
+            ``shape="box"``, and an `EllipsoidRegion` with "ellipsoid" and "split". If there are too few
+            calibration rows for the coverage, the regions are infinite and a `SmallSampleWarning` is issued.
         """
         check_new(self, X)
         level = check_single_coverage(coverage)
@@ -293,7 +299,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         return self._regions.region(X, level)
 
     def predict_interval(self, X: Any, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-        """Return intervals that contain all targets of a row with the guarantee.
+        """Return intervals that contain all targets of a row with guaranteed coverage.
 
         Parameters
         ----------
@@ -320,7 +326,11 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
 def _with_joint_distribution(estimator: Any) -> Any:
     inside = [] if isinstance(estimator, list | tuple) else list(iter_wrapped(estimator))
-    if any(isinstance(one, BaseJointRegressor | FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
+    if any(isinstance(one, FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
+        return estimator
+    own = (one for one in inside if isinstance(one, BaseJointRegressor | BaseUncertaintyRegressor))
+    outermost = next(own, None)
+    if outermost is not None and get_tags(outermost).target_tags.multi_output:
         return estimator
     return MultiOutputUncertaintyRegressor(estimator)
 

@@ -31,7 +31,7 @@ CROSS_METHODS = {
     "jackknife+": {"block_size"},
     "jackknife+ab": {"cv", "n_estimators", "aggregate", "block_size"},
 }
-"""For each method, the parameters that other methods do not use."""
+"""Parameters of each method that the other methods do not use."""
 
 
 class CrossConformalRegressor(BaseConformalRegressor):
@@ -51,24 +51,26 @@ class CrossConformalRegressor(BaseConformalRegressor):
         - "jackknife+ab" fits models to bootstrap resamples, and predicts each row by the models whose
           resample does not contain this row.
     symmetric : bool, default=True
-        Whether one score calibrates both bounds. With False, each bound has its own score and half of the
-        miscoverage, so that the intervals are asymmetric if the errors are skewed. False needs about twice as
-        many calibration rows: at least 19 for a coverage of 90 %.
+        Whether one score calibrates both bounds. With False, each bound has its own score and is calibrated
+        for half of the miscoverage. The intervals are then asymmetric if the errors are skewed. False needs
+        about twice as many calibration rows: at least 19 for a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        For "cv+", the folds: an int k is ``KFold(k, shuffle=True)``, None is 5 folds, and a splitter may be
-        time-ordered or repeated. For "jackknife+ab", pairs of drawn rows and left-out rows; with None,
+        For "cv+", the folds. An int k means ``KFold(k, shuffle=True)``, and None means 5 folds. A splitter
+        may be time-ordered or repeated. For "jackknife+ab", pairs of drawn rows and left-out rows. With None,
         ``n_estimators`` resamples are drawn. Must be None with "jackknife+".
     n_estimators : int or None, default=None
-        Number of resamples of "jackknife+ab"; None is 50. Must be None with ``cv``.
+        Number of resamples of "jackknife+ab". None means 50. Must be None with ``cv``.
     aggregate : {"mean", "median"} or None, default=None
-        Function that combines the predictions of several models in "jackknife+ab"; None is "mean".
+        Function that combines the predictions of several models in "jackknife+ab". None means "mean".
     block_size : int or None, default=None
-        Number of rows that "jackknife+" and "jackknife+ab" predict at a time. Each of these rows needs memory
-        in proportion to the number of training rows. None chooses the number by the available memory.
+        Number of rows that "jackknife+" and "jackknife+ab" predict at a time. The memory per predicted row is
+        proportional to the number of training rows. None chooses a number that fits into the available
+        memory.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -88,33 +90,35 @@ class CrossConformalRegressor(BaseConformalRegressor):
 
     See Also
     --------
-    ConformalRegressor : Calibration on held-out rows, with groups, covariate shift and `partial_fit`.
+    ConformalRegressor : Calibration on held-out rows. It supports groups, covariate shift and `partial_fit`.
     UncertaintyRegressor : A predictive distribution for any regressor.
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
 
     Notes
     -----
     Let :math:`\hat\mu_{-i}` be the prediction for row i without this row, and :math:`R_i = |y_i -
-    \hat\mu_{-i}(x_i)|`. For "cv+", :math:`\hat\mu_{-i}` is the model fitted without the fold of row i. For
-    "jackknife+", it is the model fitted to all other rows. For "jackknife+ab", it is the mean or the median
-    of the models whose resamples do not contain row i. With :math:`\alpha = 1 - c`, the lower bound is the
-    :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i`, and the upper bound
-    is the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_,
-    [2]_). With ``symmetric=False``, :math:`R_i` is the signed residual, and each bound has the level (1 +
-    c)/2. A row that ``cv`` tests several times counts once; a row that is not tested does not count. At a low
-    coverage the bounds may cross; they are then exchanged.
+    \hat\mu_{-i}(x_i)|`. For "cv+", :math:`\hat\mu_{-i}` is the model that is fitted without the fold of row
+    i. For "jackknife+", :math:`\hat\mu_{-i}` is the model that is fitted to all other rows. For
+    "jackknife+ab", :math:`\hat\mu_{-i}` is the mean or the median of the models whose resamples do not
+    contain row i. With :math:`\alpha = 1 - c`, the lower bound is the :math:`\lfloor \alpha (n + 1)
+    \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i`, and the upper bound is the :math:`\lceil (1 -
+    \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With
+    ``symmetric=False``, :math:`R_i` is the signed residual, and each bound has the level (1 + c)/2. A row
+    that ``cv`` tests several times counts once. A row that is not tested does not count. At a low coverage,
+    the bounds may cross. Bounds that cross are exchanged.
 
     As an average over training sets, the coverage of "jackknife+" is at least :math:`1 - 2 \alpha`. The
     coverage of "cv+" is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab", the lower
-    bound :math:`1 - 2 \alpha` is proven for a binomial number of resamples ([2]_); this class uses a fixed
-    number. In practice the coverage is close to c if the model is stable. If the model is unstable, the
-    coverage of "cv+" is higher: for single trees and a nominal coverage of 90 %, "cv+" covers about 96 % and
-    "jackknife+ab" about 90 %. Time-ordered folds have no guarantee, because they are not exchangeable. If n
-    is less than c/(1 - c), the bounds are infinite and a `SmallSampleWarning` is issued.
+    bound :math:`1 - 2 \alpha` is proven if the number of resamples is drawn from a binomial distribution
+    ([2]_). In this class, the number of resamples is fixed. In practice the coverage is close to c if the
+    model is stable. If the model is unstable, the coverage of "cv+" is higher: for single trees and a nominal
+    coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about 90 %. Time-ordered folds have no
+    guarantee, because they are not exchangeable. If n is less than c/(1 - c), the bounds are infinite and a
+    `SmallSampleWarning` is issued.
 
-    Cost of `fit` and of a prediction for m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n) time
-    and O(n + m K) memory. "jackknife+" needs n + 1 fits and the predictions of n models for each row.
-    "jackknife+ab" with B resamples needs B + 1 fits, O(m n B) time and O(m B) memory.
+    Cost of `fit` and of a prediction for m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n)
+    additional time and O(n + m K) memory. "jackknife+" needs n + 1 fits and the predictions of n models for
+    each row. "jackknife+ab" with B resamples needs B + 1 fits, O(m n B) additional time and O(m B) memory.
 
     References
     ----------
@@ -194,7 +198,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
             estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         warn_of_mismatch(
             find_mismatch(estimator, folds, data.X, data.y, point_predict),
-            "`predict` uses the model fitted to all rows, but the intervals use the folds' models",
+            "`predict` uses the model fitted to all rows, but the intervals use the models of the folds",
         )
         members = fold_models(folds)
         self._conformal = CrossConformal(
@@ -234,7 +238,8 @@ class CrossConformalRegressor(BaseConformalRegressor):
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.
 
-        The coverage guarantee holds for the bounds of `predict_interval`, not for this distribution.
+        The coverage guarantee holds for the bounds of `predict_interval`. It does not hold for the quantiles
+        of this distribution.
 
         Parameters
         ----------

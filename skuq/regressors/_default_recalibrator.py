@@ -15,7 +15,7 @@ from skuq.recalibration import (
 
 
 class DefaultRecalibrator(BaseRecalibrator):
-    """Recalibrator that shifts quantiles and scales the standard deviation of other distributions."""
+    """Recalibrator that shifts `Quantiles`, and scales the standard deviation of other distributions."""
 
     # StdScalingRecalibrator fits the factor that gives 90 % intervals their nominal coverage. No such factor
     # exists for wrong point masses, for infinite standard deviations, or for intervals that exclude their

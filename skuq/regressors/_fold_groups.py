@@ -1,11 +1,11 @@
-"""Estimated decrease of the errors by more training rows and by averages of models.
+"""Estimated decrease of the errors with more training rows, and with an average of several models.
 
-An out-of-fold error is the error of one model that is trained on a part of the rows. Two other models have
-smaller errors: a model that is trained on all rows, and the average of the models of all folds. This module
-estimates both decreases from models that are trained without two folds. If these models are compared with the
-models trained without one fold, the comparison shows how the errors decrease with the number of rows. If two
-of these models are compared on rows that neither model is trained on, the comparison shows how much an
-average of models gains.
+An out-of-fold error is the error of one model that is trained on a part of the rows. Two other predictions
+have smaller errors: the prediction of a model that is trained on all rows, and the average of the models of
+all folds. This module estimates both decreases from models that are trained without two folds. The comparison
+of these models with models that are trained without one fold shows how the errors decrease with the number of
+rows. The comparison of two of these models on rows that neither model is trained on shows how much an average
+of models gains.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 Folds = list[tuple[IntArray, IntArray]]
 
 _N_PAIRED = 3
-"""Each model leaves out two of the first three folds. With pairs of more folds, the estimate would hardly be
-more accurate."""
+"""Number of folds that form the pairs. More folds would hardly make the estimate more accurate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class FoldGroups:
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
         """Return the mean for each row over the models that are trained without this row.
 
-        The mask contains the rows that have such a model.
+        Also return a mask of the rows that have such a model.
         """
         total, count = np.zeros(n), np.zeros(n)
         for rows, value in zip(self.rows, values, strict=True):
@@ -57,9 +56,9 @@ class FoldGroups:
         """
         # Half the mean squared difference of two models has two parts. The first part is proportional to the
         # number of rows by which the training sets differ. The second part does not depend on this number;
-        # for example, a change of one row may change the first split of a tree. Two differences determine
-        # both parts: the difference of two models without two folds, and the difference between a model
-        # without two folds and a model without one fold. In simulations with 3, 5 and 10 folds, the estimated
+        # for example, a change of one row may change the first split of a tree. Two comparisons determine
+        # both parts: two models without two folds are compared with each other, and a model without two folds
+        # is compared with a model without one fold. In simulations with 3, 5 and 10 folds, the estimated
         # ratio was typically within 20 % of the true ratio for linear models, nearest neighbors, trees,
         # boosting and forests.
         n = len(weight)
@@ -125,12 +124,12 @@ class RelativeErrors(NamedTuple):
     The ratios are at most 1.
     """
 
-    folds: float  # if the location is the mean of the folds' models
+    folds: float  # error if the location is the mean of the folds' models
     refit: float
 
 
 NO_GAIN = RelativeErrors(1.0, 1.0)
-"""Both kinds of location have errors as large as the out-of-fold errors."""
+"""Return ratios of 1: both kinds of location have errors as large as the out-of-fold errors."""
 
 
 def relative_errors(
@@ -179,7 +178,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the error of a model of all rows, divided by the error of the models without one fold."""
+    """Return the error of a model of all rows, divided by the error of models without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()
@@ -214,7 +213,7 @@ def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
 
 
 def groups_among(groups: Folds, chosen: IntArray, n: int) -> Folds:
-    """Return the splits of the chosen rows. A split is dropped if fewer than two training rows remain."""
+    """Restrict the splits to the chosen rows. A split is dropped if fewer than two training rows remain."""
     place = np.full(n, -1)
     place[chosen] = np.arange(len(chosen))
     placed = [(place[train], place[test]) for train, test in groups]

@@ -29,8 +29,7 @@ _FEWEST_ROWS = 3
 targets."""
 
 _MOST_ROWS = 5000
-"""At most this number of out-of-bag rows is used for calibration, because the cost is proportional to this
-number times n."""
+"""Largest number of out-of-bag rows for calibration. The cost is proportional to this number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
@@ -39,19 +38,20 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     Each tree is fitted to a bootstrap sample, which leaves out about a third of the rows. The out-of-bag rows
     show how large the errors on new rows are, how the errors change with x, and which part of the uncertainty
     is epistemic. Other methods need several fits for these estimates. Prefer `ResidualRegressor` for other
-    regressors, and for your own folds, such as folds in time order.
+    regressors. Also prefer it if you need specific folds, such as folds in time order.
 
     Parameters
     ----------
     estimator : estimator
         A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True``, or a BaggingRegressor of
-        trees; cloned. It should have at least 100 trees.
+        trees; cloned. Use at least 100 trees.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a tree. Not used if the forest has its own
+        Number of jobs that run in parallel. Each job fits one tree. Not used if the forest has its own
         ``n_jobs``. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the forest. An integer makes results reproducible.
@@ -61,8 +61,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     estimator_ : estimator
         The fitted forest.
     residual_slope_ : float
-        Slope in [0, 1] with which the residuals around a row correct the prediction of the forest (step 1 of
-        the Notes).
+        Slope in [0, 1]. The mean residual around a row, multiplied by the slope, is added to the prediction
+        of the forest (step 1 of the Notes).
     leaf_share_ : float
         Weight in [0, 0.9] of the quantiles of the leaves (step 3 of the Notes).
     spread_factor_ : float
@@ -75,7 +75,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     --------
     ResidualRegressor : Predictive distribution of any regressor, from refits on folds.
     BootstrapRegressor : Student t distribution from the spread of the members and a noise estimate.
-    UncertaintyRegressor : Chooses the method by the regressor.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes
     -----
@@ -84,26 +84,25 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     of [1]_). The out-of-bag residuals :math:`r_j` are weighted in the same way, as in [2]_:
 
     1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`, where :math:`\bar t` is the
-       prediction of the forest. The prediction is too flat if the regression function varies within the
-       leaves; the residuals around x then show the missing part. The slope :math:`\beta` is estimated from
-       the out-of-bag rows and shrunk according to its standard error. It is 0 if the residuals are only
+       prediction of the forest. If the regression function varies within the leaves, the prediction is too
+       flat. The residuals around x then show the missing part. The slope :math:`\beta` is estimated from the
+       out-of-bag rows and shrunk according to its standard error. The slope is 0 if the residuals are only
        noise.
-    2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the weights
-       :math:`w_j(x)`, plus one tenth of the mean of this value over all rows. The standardized residuals of
-       all out-of-bag rows give one common shape, with quantiles q.
+    2. The scale :math:`s(x)` is the weighted mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the
+    weights :math:`w_j(x)`, plus one tenth of the mean of this weighted mean over all rows. The standardized
+    residuals of all out-of-bag rows give one common shape. Its quantiles are called q.
     3. The predictive quantiles are weighted averages of :math:`\mu(x) + s(x) q` and of the quantiles of the
-       targets :math:`y_j` with the weights :math:`w_j(x)`, as in quantile regression forests. The weight of
-       the latter is the largest weight whose CRPS on out-of-bag rows is within one standard error of the
-       smallest CRPS. This weight is large if the shape varies with x, or if there are too few rows to
-       estimate the common shape.
+       targets :math:`y_j` with the weights :math:`w_j(x)`, as in quantile regression forests. For each
+       candidate weight of the leaf quantiles, the CRPS on out-of-bag rows is computed. The largest weight
+       whose CRPS is within one standard error of the smallest CRPS is used. This weight is large if the shape
+       varies with x, or if there are too few rows to estimate the common shape.
     4. One factor multiplies the distances from the median, so that 90 % intervals cover 90 % of the
        out-of-bag rows. The factor is a conformal quantile of these rows. A separate factor for each level
        would reduce the sharpness.
-    5. With few rows, the estimates are shrunk. The quantiles q are averages of the quantiles of the
-       standardized residuals, with weight n, and of the quantiles of a Student t distribution with n - 3
-       degrees of freedom, with weight 20. The weight of step 3 and the logarithm of the factor of step 4 are
-       multiplied by n / (n + 20). Fewer than 12 rows give a `SmallSampleWarning`; fewer than 3 rows raise an
-       error.
+    5. With few rows, the estimates are shrunk. The quantiles q are weighted averages. The quantiles of the
+    standardized residuals have weight n. The quantiles of a Student t distribution with n - 3 degrees of
+    freedom have weight 20. The weight of step 3 and the logarithm of the factor of step 4 are multiplied by n
+    / (n + 20). Fewer than 12 rows give a `SmallSampleWarning`. Fewer than 3 rows raise an error.
 
     For an out-of-bag row i, the residual of another row j is computed from the trees that have drawn neither
     i nor j. The residual therefore does not depend on the target of row i.
@@ -116,20 +115,21 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
 
     where :math:`N_{bi}` is the number of times that tree b has drawn row i, and B is the number of trees.
     With few trees, the estimate is noisy and may be negative. The correction removes the bias of the estimate
-    but not its noise, whose variance is about :math:`2 n / B^2` times the squared variance between trees. The
-    estimate is therefore divided by the variance between trees, and this ratio is shrunk toward its mean over
-    the out-of-bag rows. The shrinkage is stronger if the noise is larger. The result is the expected ratio,
-    given that the true ratio is positive. With many trees, the result equals equation 7. With 100 trees, the
-    result is nearly proportional to the variance between trees. The epistemic variance does not include the
-    uncertainty of the slope in step 1.
+    but not its noise. The variance of the noise is about :math:`2 n / B^2` times the squared variance between
+    trees. The estimate is therefore divided by the variance between trees, and this ratio is shrunk toward
+    its mean over the out-of-bag rows. The shrinkage is stronger if the noise is larger. The result is the
+    expected ratio, given that the true ratio is positive. With many trees, the result equals equation 7. With
+    100 trees, the result is nearly proportional to the variance between trees. The epistemic variance does
+    not include the uncertainty of the slope in step 1.
 
-    For fully grown trees the estimate is too small, because their predictions are not smooth functions of the
-    bootstrap counts. For a bagged nearest neighbor, for example, it is half of the true variance. Set
-    ``min_samples_leaf`` to at least 5 if you need the epistemic part.
+    For fully grown trees, the estimate is too small, because the predictions of such trees are not smooth
+    functions of the bootstrap counts. For example, the estimate for a bagged nearest neighbor is half of the
+    true variance. Set ``min_samples_leaf`` to at least 5 if you need the epistemic part.
 
-    `predict` returns the prediction of the forest, and not the corrected mean of the distributions.
-    `fit_transform` returns out-of-bag distributions and needs no second fit. A row that every tree has drawn
-    is predicted by another forest that is fitted without this row. Such rows are rare with at least 50 trees.
+    `predict` returns the prediction of the forest. It does not return the corrected mean of the
+    distributions. `fit_transform` returns out-of-bag distributions and needs no second fit. A row that every
+    tree has drawn is predicted by another forest that is fitted without this row. Such rows are rare with at
+    least 50 trees.
 
     The results do not depend on the units of y. If the squares of y would underflow or overflow in
     scikit-learn's trees, the forest is fitted to y divided by a power of two near its standard deviation.
@@ -206,7 +206,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, Quantiles(self._shape.levels, self._unit * quantiles)
 
     def _check_rows(self, data: TrainingData) -> None:
-        """Raise an error for fewer than three rows, and for relative weights, whose ranks are not defined."""
+        """Raise an error for fewer than three rows, and for relative weights, because they have no ranks."""
         effective_rows(data.sample_weight, len(data))
         n = np.count_nonzero(data.repetitions)
         if n < _FEWEST_ROWS:
@@ -249,8 +249,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         if usable.sum() < 2:
             raise ValueError(
                 "`estimator` must leave at least two rows out of bag, got "
-                f"{int(usable.sum())} of {len(data)} rows with {len(self._trees)} trees. Raise its "
-                "`n_estimators`, or use ResidualRegressor."
+                f"{int(usable.sum())} of {len(data)} rows with {len(self._trees)} trees. Increase "
+                f"`n_estimators`, or use ResidualRegressor."
             )
         weight = np.where(usable, weight, 0.0)
         leaves = self._trees.leaves(data.X)
@@ -260,8 +260,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> tuple[IntArray, FloatArray]:
         """Estimate the slope, the shape, the leaf share and the factor from out-of-bag rows.
 
-        Of these rows, ``n`` are independent. Return the rows in use and their quantiles in the unit of the
-        forest.
+        ``n`` is the number of independent out-of-bag rows. Return the rows in use and their quantiles in the
+        unit of the forest.
         """
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:

@@ -45,8 +45,8 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         Any estimator that `predict_dist` accepts; cloned. A FrozenEstimator is not refitted, and `predict`
         works without a call of `fit`.
     functional : {"std", "mean", "median", "quantile", "width", "epistemic_std"} or callable, default="std"
-        Value that `predict` returns for each row: the standard deviation, the mean, the median, the quantile
-        at ``level``, the width of the central interval with ``coverage``, or the standard deviation of the
+        Value that `predict` returns for each row. "quantile" is the quantile at ``level``, and "width" is the
+        width of the central interval with ``coverage``. "epistemic_std" is the standard deviation of the
         epistemic part. A callable gets a `Distribution` of n rows and returns an array of shape (n,).
     level : float, default=0.5
         Level of the quantile, strictly between 0 and 1. Only used with "quantile".
@@ -69,11 +69,11 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     -----
     `predict_dist` returns the distribution of the wrapped estimator, so skuq's scorers score this
     distribution. ``score`` instead compares the functional with ``y``. For ``permutation_importance``, pass
-    ``predict(X)`` as the target, as in the example: the importance of a column is then the decrease of R² if
-    the column is permuted.
+    ``predict(X)`` as the target, as in the example. The importance of a column is then the decrease of R²
+    when the column is permuted.
 
     Permutation importance with the CRPS as a score does not show which columns determine the noise, because
-    the CRPS depends mostly on the location. Partial dependence replaces the values of one column: if columns
+    the CRPS depends mostly on the location. Partial dependence replaces the values of one column. If columns
     are correlated, the resulting rows may be far from all training rows. ``method="recursion"`` of partial
     dependence is not available. Each prediction costs one call of `predict_dist`.
 
@@ -95,7 +95,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     >>> importance = permutation_importance(std, X, std.predict(X), random_state=0)
     >>> importance.importances_mean.round(1)
     array([0., 2., 0.])
-    >>> permutation_importance(  # the importance for the CRPS names the column of the mean
+    >>> permutation_importance(  # by the CRPS, the column of the mean is the most important one
     ...     model, X, y, scoring=get_scorer("neg_crps"), random_state=0
     ... ).importances_mean.round(1)
     array([1.5, 0.2, 0. ])
@@ -169,9 +169,9 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         values : ndarray of shape (n,)
-            In the units of y, unless ``functional`` is a callable that returns other units.
+            In the units of y. If ``functional`` is a callable, in the units that it returns.
         y_std : ndarray of shape (n,)
-            Standard deviation in the units of y, only with `return_std`.
+            Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_functional()
         dist = self.predict_dist(X)

@@ -39,34 +39,38 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     classifier : estimator
-        Classifier with ``predict_proba``; cloned. It is fitted to 1 for the value ``at`` and 0 for others.
+        Classifier with ``predict_proba``; cloned. It is fitted to the labels 1 (the target is ``at``) and 0
+        (any other value).
     regressor : estimator
-        Any estimator that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
+        Any estimator that `predict_dist` accepts; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
     at : float, default=0.0
-        The value, in the units of y. If all other values lie on one side of ``at``, the distribution of the
-        regressor is truncated to this side. The value may also lie inside the range of the other values.
+        The value that the classifier predicts, in the units of y. If all other values lie on one side of
+        ``at``, the distribution of the regressor is truncated to this side. The value may also lie inside the
+        range of the other values.
     calibration : {"sigmoid", "isotonic", None}, default="sigmoid"
         Calibration of the classifier on folds by scikit-learn's `CalibratedClassifierCV`. The probability is
         the mean over the calibrated models of the folds. None uses the probabilities of one classifier that
         is fitted to all rows. A `CalibratedClassifierCV` as ``classifier`` is not calibrated again.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the calibration and of `fit_transform`. For the calibration, an int k is
+        Folds of the calibration and of `fit_transform`. For the calibration, an int k means
         ``StratifiedKFold(k, shuffle=True)``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        reproducible.
     verbose : int, default=0
         Verbosity of joblib in `fit_transform`.
 
     Attributes
     ----------
     classifier_ : estimator
-        The fitted classifier, calibrated unless ``calibration=None``.
+        The fitted classifier. It is calibrated if ``calibration`` is not None.
     regressor_ : estimator
         The fitted regressor.
     side_ : {"above", "below", "both"}
@@ -77,38 +81,48 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     Raises
     ------
     ValueError
-        If no row has the value ``at``, or fewer than two rows have another value.
+        If no row has the value ``at``, or if fewer than two rows have another value.
 
     See Also
     --------
     skuq.distributions.Hurdle : The predicted distribution.
-    UncertaintyRegressor : A distribution for any regressor, with the parameter ``support``.
+    UncertaintyRegressor : Predictive distribution for any regressor. Its parameter ``support`` excludes
+        negative values.
     skuq.displays.PredictionBandDisplay : Plot of the intervals and of the probability of the value.
 
     Notes
     -----
-    With the probability p of the value a and the cdf G of the regressor, truncated to its side, the cdf is
-    :math:`p 1\{a \le y\} + (1 - p) G(y)` [1]_. With an integer support, G is the distribution of the integers
-    on its side of a. A zero-inflated model has the same distributions; only its parameters have another
-    meaning.
+    Let p be the probability of the value a, and G the cdf of the regressor, truncated to its side of a. The
+    cdf of the prediction is :math:`p 1\{a \le y\} + (1 - p) G(y)` [1]_. With an integer support, G is the
+    distribution of the integers on its side of a. A zero-inflated model describes the same distributions with
+    other parameters.
 
     ``benchmarks/kinds_of_target.py`` simulates two processes with 75 % zeros, 6 columns and 1500 training
-    rows. If the probability of zero is a smooth function of one column, `UncertaintyRegressor` of all rows
-    has 1.10 times the CRPS of the true distribution. If it is a sharp function of four columns, the ratio is
-    1.21. A hurdle around `HistGradientBoostingClassifier` has 1.03 and 1.13 with 100 rounds of 8 leaves and a
-    learning rate of 0.05, in 0.65 times the time of the fit. With the default parameters of the classifier,
-    the hurdle has 1.05 and 1.13. Most of the remaining loss comes from the classifier: with the true
-    probabilities of zero, the ratios are 1.02 and 1.03.
+    rows. In the smooth process, the probability of zero is a smooth function of one column. In the sharp
+    process, it is a sharp function of four columns. The table shows the CRPS divided by the CRPS of the true
+    distribution. "small" is a `HistGradientBoostingClassifier` with 100 rounds, 8 leaves and a learning rate
+    of 0.05. "default" is the same class with default parameters. With "true", the classifier is replaced by
+    the true probabilities of zero, so most of the loss comes from the classifier. The fit of the hurdle with
+    "small" takes 0.65 times as long as the fit of `UncertaintyRegressor`.
+
+    =================================  ======  =====
+    model                              smooth  sharp
+    =================================  ======  =====
+    `UncertaintyRegressor`, all rows   1.10    1.21
+    hurdle, "default"                  1.05    1.13
+    hurdle, "small"                    1.03    1.13
+    hurdle, "true"                     1.02    1.03
+    =================================  ======  =====
 
     For positive amounts with a long tail, try a regressor of the logarithm.
     ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))`` models
     the errors on the original scale. ``TransformedTargetRegressor(UncertaintyRegressor(regressor),
     func=np.log, inverse_func=np.exp)`` models the errors of the logarithms. For the gamma distributions of
-    the two processes, neither has a better score.
+    the two processes, neither has a better score than the regressor of the amounts.
 
-    Cost: one fit of the classifier per fold, or one on all rows without calibration, and one fit of the
-    regressor on the rows with other values. `predict` returns the mean of the distribution. `fit_transform`
-    refits both models on folds.
+    Cost: the classifier is fitted once per fold. Without calibration, it is fitted once to all rows. The
+    regressor is fitted once to the rows with other values. `fit_transform` refits both models on folds.
+    `predict` returns the mean of the distribution.
 
     References
     ----------
@@ -223,15 +237,15 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         )
 
     def _calibration_folds(self, data: TrainingData, is_atom: BoolArray, seed: int) -> list[Split] | None:
-        """Return folds with both kinds of rows, or None if there are too few rows of one kind."""
+        """Return folds that contain both kinds of rows, or None if there are too few rows of one kind."""
         if not isinstance(self.cv, numbers.Integral):
             return split_rows(resolve_cv(self.cv, seed), data.X, is_atom.astype(int), data.groups)
         n_rare = int(min(is_atom.sum(), (~is_atom).sum()))
         n_folds = min(check_integer(self.cv, "cv", minimum=2), n_rare)
         if n_folds < 2:
             warn_user(
-                f"the calibration of the classifier needs two rows with and without y = {self._value:g}, got "
-                f"{n_rare}. The probabilities are not calibrated.",
+                f"the calibration of the classifier needs at least two rows with y = {self._value:g} and "
+                f"two other rows, got {n_rare}. The probabilities are not calibrated.",
                 SmallSampleWarning,
             )
             return None
@@ -267,7 +281,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other parameters to both models' ``fit``.
+        """Return the metadata routing: ``groups`` for the splitter, other parameters for the models' ``fit``.
 
         Returns
         -------
@@ -290,7 +304,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
 
 
 def _check_both_parts(is_atom: BoolArray, counts: BoolArray, at: float) -> None:
-    """Raise an error unless rows of positive weight have the value, and two or more have another value."""
+    """Raise an error if no row has the value, or if fewer than two rows have another value."""
     n_atoms, n_rest, n = (int((rows & counts).sum()) for rows in (is_atom, ~is_atom, counts))
     rows = f"{n} rows" if n == len(counts) else f"{n} rows of positive weight"
     if n_atoms == 0:

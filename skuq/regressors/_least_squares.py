@@ -34,8 +34,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
-        Coefficients. If columns are collinear, the solution is the one whose coefficients of the standardized
-        columns have the smallest norm.
+        Coefficients. If columns are collinear, several solutions exist. The solution with the smallest norm
+        of the coefficients of the standardized columns is used.
     intercept_ : float
         Constant term, in the units of y.
     noise_scale_ : float
@@ -55,8 +55,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     Let :math:`h = x^T (X^T W X)^{-1} x`. The prediction at x is a Student t distribution with ``df_`` degrees
-    of freedom, location :math:`x^T \hat\beta` and scale :math:`\hat\sigma \sqrt{1 + h}`. The epistemic part,
-    which is the distribution of the regression function, has the scale :math:`\hat\sigma \sqrt{h}` [1]_. The
+    of freedom, location :math:`x^T \hat\beta` and scale :math:`\hat\sigma \sqrt{1 + h}`. The epistemic part
+    is the distribution of the regression function at x. Its scale is :math:`\hat\sigma \sqrt{h}` [1]_. The
     intervals equal the intervals of ``OLS(...).get_prediction()`` in statsmodels.
 
     ``sample_weight`` counts repetitions: a row with weight 2 counts as two rows. The degrees of freedom are
@@ -65,7 +65,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     `fit_transform` returns leave-one-out distributions in closed form: a rank-one update removes each row,
     with all its repetitions, from the fit. If columns are collinear in the training data but not at x, the
-    data do not determine the mean at x; the interval does not include this uncertainty.
+    data do not determine the mean at x. The interval does not include this uncertainty.
 
     Cost: one singular value decomposition, O(n d²) time. A prediction takes O(d²) time per row.
 
@@ -94,7 +94,9 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
         if fit_params:
-            raise TypeError(f"LeastSquaresRegressor.{caller} takes no parameters {sorted(fit_params)}.")
+            raise TypeError(
+                f"LeastSquaresRegressor.{caller} does not accept the parameters {sorted(fit_params)}."
+            )
         check_unmasked(X, "X")
         target = check_y(y, self)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
@@ -154,8 +156,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if kept.min() < 1e-10:
             row = int(np.argmin(kept))
             raise ValueError(
-                f"`X` must determine all coefficients if a row is left out, but row {row} has leverage 1: "
-                "without this row, one coefficient is not determined. Drop the row, drop the column that is "
+                f"`X` must determine all coefficients even if one row is left out. Without row {row} "
+                f"(leverage 1), one coefficient is not determined. Drop the row, drop the column that is "
                 "nonzero only in this row, or use a regularized model in UncertaintyRegressor."
             )
         if df.min() < _MIN_DF:

@@ -1,4 +1,4 @@
-"""Location of ResidualRegressor, which is the mean of the models of the folds or one model of all rows."""
+"""Location of ResidualRegressor: the mean of the folds' models, or one model that is fitted to all rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.regressors._fold_groups import RelativeErrors
 
 MOST_AVERAGED = 20
-""""auto" chooses the mean of the models of the folds only if there are at most this number of folds."""
+"""With more folds, "auto" does not choose the mean of the folds' models."""
 
 Kind = Literal["folds", "refit"]
 
@@ -48,7 +48,8 @@ def choose_location(
     if option == "folds":
         if not partition:
             raise ValueError(
-                "`cv` must test every row exactly once with `location` 'folds', but it does not. Use a "
+                "`cv` must test every row exactly once with `location` 'folds', but some rows are not "
+                "tested or tested several times. Use a "
                 "partition such as KFold or GroupKFold, or location='refit'."
             )
         return "folds"
@@ -69,12 +70,13 @@ def fit_location(
         mismatch = find_mismatch(refit, folds, data.X, data.y, point_predict)
         if mismatch is None or not folds.is_partition(len(data)):
             warn_of_mismatch(
-                mismatch, "With location='refit', the model fitted to all rows predicts new rows"
+                mismatch, "With location='refit', new rows are predicted by the model fitted to all rows"
             )
             return Location("refit", (refit,), (None,))
         if warn:
             warn_of_mismatch(
-                mismatch, "The mean of the folds' models is therefore the location, as with location='folds'"
+                mismatch,
+                "Therefore, the location is the mean of the models of the folds, as with location='folds'",
             )
     columns = folds.train_rows if is_pairwise(estimator) else (None,) * len(folds.estimators)
     return Location("folds", folds.estimators, columns)

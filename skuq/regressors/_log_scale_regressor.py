@@ -21,8 +21,9 @@ _BOOSTING = {"max_iter": 30, "learning_rate": 0.16, "max_leaf_nodes": 4, "max_bi
 """The trees are few, because each tree adds 5 microseconds to the prediction of one row.
 
 These settings were compared with 100 trees, a learning rate of 0.05 and 255 bins on the development sets of
-``benchmarks/real_data.py``. Around Ridge, the ratio of the CRPS is 0.9999 and the ratio of the interval score
-is 0.999 (geometric means). Around boosting, the ratios are 0.9993 and 0.994.
+``benchmarks/real_data.py``. With Ridge as the mean model, the ratio of the CRPS is 0.9999 and the ratio of
+the interval score is 0.999 (geometric means). With boosting as the mean model, the ratio of the CRPS is
+0.9993 and the ratio of the interval score is 0.994.
 """
 
 

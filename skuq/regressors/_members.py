@@ -1,6 +1,6 @@
 """Members of an ensemble.
 
-They are clones fitted to bootstrap samples, or the members of a fitted ensemble.
+The members are clones fitted to bootstrap samples, or the members of a fitted ensemble.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class MemberPredictions:
     """Predictions of all rows by each member."""
 
     values: FloatArray  # shape (n, M); only defined where `used` is True
-    used: BoolArray  # shape (n, M); for a training row, True for its out-of-bag members, else always True
+    # shape (n, M); for a training row, True for its out-of-bag members; for a new row, always True
+    used: BoolArray
 
     @property
     def count(self) -> IntArray:

@@ -1,10 +1,10 @@
 """Rules that choose the method for an estimator, in order of preference, with the evidence for each rule.
 
 `UncertaintyRegressor` uses the first rule that applies. The documentation shows the rules as a table. No rule
-depends on the number of rows, because measurements do not support such a rule. With 60, 150 and up to 1500
-training rows, the CRPS of "forest" is 6, 3 and 5 % lower than the CRPS of "residual". With 100 rows,
-recalibration increases the CRPS of quantiles by 5 %, but without recalibration the coverage of the quantiles
-is too low.
+depends on the number of rows, because measurements do not support such a rule. The CRPS of "forest" is lower
+than the CRPS of "residual" by 6 % with 60 training rows, by 3 % with 150 rows, and by 5 % with up to 1500
+rows. With 100 rows, recalibration increases the CRPS of quantiles by 5 %, but without recalibration the
+coverage of the quantiles is too low.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
 FOREST_TREES = 50
-"""A forest needs at least this number of trees. A row is out of bag for a third of 50 trees, and these trees
-predict the row nearly as well as all trees."""
+"""A forest needs at least this number of trees. With 50 trees, a row is out of bag for a third of them, and
+these trees predict the row nearly as well as all trees."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class MethodRule:
     """A method, the estimators to which the method applies, and the evidence for the method."""
 
     method: str
-    estimators: str  # column of the table in the documentation
+    estimators: str  # estimators in words; a column of the table in the documentation
     applies: Callable[[Any, bool], bool]  # called with (estimator, random_folds)
-    fits: str  # number of fits with the default effort; column of the table
-    evidence: str  # reason for preferring this method to the methods below; column of the table
+    fits: str  # number of fits with the default effort; a column of the table
+    evidence: str  # reason for preferring this method to the methods below; a column of the table
 
 
 def is_calibrated(estimator: Any) -> bool:
@@ -86,7 +86,7 @@ METHOD_RULES = (
         applies=lambda estimator, _: configured_levels(estimator) is not None,
         fits="12: 3 at each of 4 levels",
         evidence="recalibration increases the coverage of 90 % intervals of LightGBM with 11 levels from 78 "
-        "% to 92 %, and multiplies the CRPS by 0.98 and the interval score by 0.87; on ten other data sets "
+        "% to 92 %, and multiplies the CRPS by 0.98 and the interval score by 0.87. On ten other data sets "
         "with 100 training rows, it increases the coverage from 84 % to 91 % and multiplies the CRPS by 1.05",
     ),
     MethodRule(
@@ -95,8 +95,8 @@ METHOD_RULES = (
         "splitter, which may keep groups together or respect time order",
         applies=_is_forest,
         fits="1",
-        evidence="the CRPS is 0.94, 0.97 and 0.95 times the CRPS of ``residual`` with 60, 150 and up to "
-        "1500 rows",
+        evidence="the CRPS is 0.94 times the CRPS of ``residual`` with 60 rows, 0.97 times with 150 rows "
+        "and 0.95 times with up to 1500 rows",
     ),
     MethodRule(
         method="residual",

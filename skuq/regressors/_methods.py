@@ -89,7 +89,7 @@ def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
 def _recalibrated_quantiles(options: MethodOptions) -> BaseUncertaintyRegressor:
     """Return the regressor for a quantile loss.
 
-    If each level needs its own fit, it has fewer levels and folds.
+    If each level needs its own fit, the regressor has fewer levels and folds.
     """
     params = dict(options.params)
     levels, param = params.pop("levels", None), params.pop("quantile_param", None)
@@ -131,4 +131,4 @@ METHODS: dict[str, Callable[[MethodOptions], Any]] = {
     "residual": lambda options: options.build(ResidualRegressor, effort=options.effort, cv=options.cv),
     "conformal": _conformal,
 }
-"""For each method, the function that builds the regressor."""
+"""Function of each method that builds the regressor."""

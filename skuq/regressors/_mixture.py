@@ -22,6 +22,7 @@ from skuq._fitting.cross_fit import (
 )
 from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
 from skuq._fitting.progress import Progress
+from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import BaseComposition, routing_enabled
@@ -41,7 +42,6 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._default_estimators import default_estimators, has_networks
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
-from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
 Folds = list[tuple[IntArray, IntArray]]
 
@@ -53,17 +53,18 @@ gain."""
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
-    The best model differs between data sets. The pool is about as accurate as its best member, and more
-    accurate if the errors of the members differ. Its cost is the sum of the costs of its members. Prefer a
-    single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to correct a
-    single model.
+    The best model differs between data sets. The pool is about as accurate as its best member. It is more
+    accurate if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
+    Prefer a single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to
+    correct a single model.
 
     Parameters
     ----------
     estimators : list of (str, estimator) or None, default=None
-        Names and members; cloned. Each member must be an estimator that `predict_dist` accepts; wrap a plain
-        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` excludes a member. None is
-        `default_estimators`: boosting, a forest and networks, which accept strings, dates and missing values.
+        Names and members; cloned. Each member must be an estimator that `predict_dist` accepts. Wrap a plain
+        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` excludes a member. None means the
+        members of `default_estimators`: boosting, a forest and networks. They accept strings, dates and
+        missing values.
     weights : {"crps", "equal"} or array-like of shape (m,), default="crps"
         Weights of the m members.
 
@@ -73,26 +74,29 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     combine : {"linear", "quantiles"}, default="linear"
         Functions that are averaged.
 
-        - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`; its variance
+        - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`. Its variance
           includes the differences between the members.
-        - "quantiles": the quantile functions, so that the widths are averaged too. Prefer "quantiles" if the
-          members are calibrated or too wide, and their locations differ only by chance. Probability mass at
-          infinity, as in `~skuq.distributions.ConformalPredictive`, is not averaged.
+        - "quantiles": the quantile functions. The width of the pool is then the average width of the members.
+          Prefer "quantiles" if the members are calibrated or too wide, and if their locations differ only by
+          chance. Probability mass at infinity, as in `~skuq.distributions.ConformalPredictive`, is not
+          averaged.
     recalibrator : "auto", recalibrator or None, default="auto"
-        Recalibrator that is fitted to the out-of-fold forecasts of the pool; cloned. "auto" is
-        ``IsotonicRecalibrator(smooth=True)`` if the weights are estimated from at least 50 rows, or from at
-        least 50 groups of rows; otherwise "auto" is None. Without a recalibrator, the intervals of a linear
-        pool are somewhat too wide. Use None if you need `epistemic`.
+        Recalibrator that is fitted to the out-of-fold forecasts of the pool; cloned. "auto" means
+        ``IsotonicRecalibrator(smooth=True)`` if the weights are estimated from at least 50 rows (with
+        ``groups``, from at least 50 groups). Otherwise, "auto" means None. Without a recalibrator, the
+        intervals of a linear pool are somewhat too wide. Use None if you need `epistemic`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the out-of-fold forecasts. An int k is ``KFold(k, shuffle=True)`` for most members; skuq's
+        Folds of the out-of-fold forecasts. An int k means ``KFold(k, shuffle=True)`` for most members. skuq's
         own regressors instead compute their out-of-fold forecasts by `fit_transform`. A splitter applies to
-        all members; it may keep groups together or respect time order. `fit` accepts any splitter.
+        all members. A splitter may keep groups together or respect time order. `fit` accepts any splitter.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one member. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
@@ -104,19 +108,20 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     estimators_ : list
         Fitted members, without dropped members.
     named_estimators_ : Bunch
-        Fitted members by name; the value of a dropped member is "drop".
+        Fitted members by name. The value of a dropped member is "drop".
     weights_ : ndarray of shape (m,)
-        Weights of ``estimators_``; their sum is 1. Members with weight 0 are not used in predictions.
+        Weights of ``estimators_``. The sum of the weights is 1. Members with weight 0 are not used in
+        predictions.
     recalibrator_ : recalibrator or None
-        The fitted recalibrator; None if no recalibrator is used.
+        The fitted recalibrator. None if no recalibrator is used.
     out_of_fold_crps_ : DataFrame
         Out-of-fold scores: one row per member, and the row "pool" for the pool before recalibration. The
         column ``"crps"`` is the mean CRPS in the units of y. The column ``"difference"`` is the CRPS of the
         member minus the CRPS of the pool, and ``"standard_error"`` is the standard error of this difference.
-        The weights of the pool for the rows of a fold are estimated from the other folds; if there is only
-        one fold, they are estimated from its own rows. A row that is tested several times counts once. The
-        attribute does not exist if ``weights`` are given and no recalibrator is used, because no out-of-fold
-        forecasts are computed in this case.
+        To score the pool on the rows of a fold, the weights are estimated from the other folds. If there is
+        only one fold, the weights are estimated from this fold. A row that is tested several times counts
+        once. If ``weights`` are given and no recalibrator is used, no out-of-fold forecasts are computed and
+        the attribute does not exist.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -141,29 +146,31 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     If there are few rows, the optimal weights :math:`w` are noisy. They are shrunk toward equal weights
     :math:`e` by the positive-part James-Stein rule, :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. Here g is the
     decrease of the CRPS from equal to optimal weights, and s is the standard error of g. A few rows with
-    extreme scores may dominate both g and s. The factor is therefore computed a second time, from clipped
-    score differences, and the larger of the two factors is used. Differences are clipped at the 98 % quantile
-    of their absolute values; with fewer than 75 rows, they are clipped at the second largest absolute value.
+    extreme scores may dominate both g and s. Therefore, the factor :math:`\max(0, 1 - s^2 / g^2)` is computed
+    a second time from clipped score differences. The larger of the two factors is used. Differences are
+    clipped at the 98 % quantile of their absolute values. With fewer than 75 rows, differences are clipped at
+    the second largest absolute value.
 
-    A linear pool of calibrated forecasts is overdispersed: its intervals cover too often [2]_, [3]_, and more
-    so if the members differ more. The default recalibrator corrects the coverage. It is fitted to the same
-    out-of-fold forecasts as the weights. On 21 data sets, 90 % intervals of the pool of `default_estimators`
-    cover 93.2 % of the test rows without and 90.3 % with this recalibrator.
+    A linear pool of calibrated forecasts is overdispersed: the coverage of its intervals is too high [2]_,
+    [3]_. The coverage increases with the differences between the members. The default recalibrator corrects
+    the coverage. It is fitted to the same out-of-fold forecasts as the weights. On 21 data sets, 90 %
+    intervals of the pool of `default_estimators` cover 93.2 % of the test rows without this recalibrator, and
+    90.3 % with it.
 
-    Fewer than 12 rows, or fewer than 12 groups of rows, give a `SmallSampleWarning`.
+    With fewer than 12 rows (or 12 groups), a `SmallSampleWarning` is issued.
 
     ``predict_dist(X).epistemic()`` is available for a linear pool without a recalibrator if each member with
     a positive weight has an epistemic part. By the law of total variance, the epistemic variance of the pool
     includes the variance between the members.
 
-    `fit_transform` returns the pool of the members' out-of-fold forecasts of each row. The weights and the
+    `fit_transform` returns the pool of the out-of-fold forecasts of the members. The weights and the
     recalibrator for the rows of a fold are fitted to the other folds. Each row must be in exactly one test
     fold of ``cv``.
 
-    Cost if ``cv`` is an int: one `fit_transform` of each skuq regressor, and ``cv + 1`` fits of each other
-    member. Bootstrap and forest regressors need only one fit for `fit_transform`. For a forest with large
-    leaves, the time of `fit_transform` is proportional to the square of the number of rows, see
-    `ForestDistributionRegressor`. If weights are given and no recalibrator is used, the cost is one fit per
+    Cost if ``cv`` is an int: one call of `fit_transform` for each skuq regressor, and ``cv + 1`` fits of each
+    other member. Bootstrap and forest regressors need only one fit for `fit_transform`. For a forest with
+    large leaves, the time of `fit_transform` is proportional to the square of the number of rows (see
+    `ForestDistributionRegressor`). If weights are given and no recalibrator is used, the cost is one fit per
     member. The computation of the weights from n rows and m members needs :math:`O(n m^2)` memory with
     "linear" and :math:`O(50 n m)` memory with "quantiles". Weights are computed once for each fold and once
     for all rows.
@@ -242,7 +249,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Parameters
         ----------
         **params : dict
-            Values by name. The name of a member sets this member; the value "drop" excludes it.
+            Values by name. The name of a member sets this member. The value "drop" excludes the member.
             ``name__parameter`` sets a parameter of a member.
 
         Returns
@@ -356,7 +363,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         check_recalibrator(self.recalibrator, auto=True)
         if self.estimators is None and not has_networks():
             warn_user(
-                "The default `estimators` have no networks, because torch or skorch is not installed. On "
+                "The default `estimators` contain no networks, because torch or skorch is not installed. On "
                 "many data sets, a pool without networks is less accurate. Install skuq[torch], or pass "
                 "estimators=default_estimators() to avoid this warning.",
                 UserWarning,
@@ -372,7 +379,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members. Return the out-of-fold forecasts of each member, or None if there are no folds."""
+        """Fit all members. Return the out-of-fold forecasts of each member, or None without folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -441,7 +448,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: ``groups`` to the splitter, other metadata to the members' ``fit``.
+        """Return the metadata routing: ``groups`` for the splitter, other metadata for the members' ``fit``.
 
         Returns
         -------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.metaestimators import available_if
 
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -14,6 +16,7 @@ from skuq._fitting.cross_fit import Split, has_random_folds, resolve_cv, row_ord
 from skuq._fitting.progress import Progress
 from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.several_targets import Targets, read_targets
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import (
     delayed,
@@ -28,6 +31,7 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
+    check_sample_weight,
     check_single_coverage,
 )
 from skuq.distributions import CopulaJoint, Distribution, JointDistribution, concat
@@ -45,35 +49,37 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     r"""Joint predictive distribution of several targets, from one regressor per target.
 
     The distribution of each target comes from its own regressor. A copula describes the dependence between
-    the errors of the targets, so that intervals of sums, probabilities of joint events and simultaneous
-    intervals are calibrated. The copula is estimated from out-of-sample forecasts of the training rows, which
-    the regressors compute anyway. If a target is known when the others are predicted, make it a feature.
+    the errors of the targets. With the copula, intervals of sums, probabilities of joint events and
+    simultaneous intervals are calibrated. The copula is estimated from out-of-sample forecasts of the
+    training rows. The regressors compute these forecasts during ``fit`` anyway. If one target is known when
+    the other targets are predicted, use it as a feature.
 
     Parameters
     ----------
     estimator : estimator or list of d estimators
-        One regressor for all targets, or one regressor per target, in the order of the columns of y; cloned.
-        Regressors that are not from skuq are wrapped in `UncertaintyRegressor`. A Pipeline is wrapped as a
-        whole. `RecalibratedRegressor` recalibrates each target.
+        One regressor for all targets, or a list of one regressor per target in the order of the columns of y;
+        cloned. Regressors that are not from skuq are wrapped in `UncertaintyRegressor`. A Pipeline is wrapped
+        as a whole. `RecalibratedRegressor` recalibrates each target.
     dependence : {"empirical", "gaussian", "conditional", "independent"}, default="empirical"
         Copula of the targets.
 
-        - "empirical": the joint ranks of the training rows, at most 1000 of them.
-        - "gaussian": the normal copula. Its density, and thus ``logpdf`` of the joint distribution, is known.
-          Prefer it with fewer than 200 rows.
-        - "conditional": "empirical" with weights of the training rows that depend on x. If the dependence
-          does not vary with x, the weights are constant.
-        - "independent": no dependence. It serves as a reference: if targets have positively correlated
-          errors, intervals of their sum are too narrow.
+        - "empirical": the joint ranks of at most 1000 training rows.
+        - "gaussian": the normal copula. Its density is known, so the joint distribution has ``logpdf``.
+          Prefer "gaussian" with fewer than 200 rows.
+        - "conditional": the joint ranks of the training rows, with weights that depend on x. If the
+          dependence does not vary with x, the weights are constant.
+        - "independent": no dependence between the targets. Use it as a baseline. If targets have positively
+          correlated errors, intervals of their sum are too narrow.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds of all targets, passed to their regressors as ``cv``. None keeps the folds of each regressor.
-        An int k is ``KFold(k, shuffle=True)``. Time-ordered splitters are possible with "residual" and
-        "recalibrated" of `UncertaintyRegressor`, and with `RecalibratedRegressor`.
+        Folds of all targets, passed to their regressors as ``cv``. None keeps the folds of each regressor. An
+        int k means ``KFold(k, shuffle=True)``. Time-ordered splitters work with `RecalibratedRegressor`, and
+        with the methods "residual" and "recalibrated" of `UncertaintyRegressor`.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits one target. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one target. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible. All targets have the same random numbers, and thus the same
-        folds.
+        Seed of all random steps. An integer makes results reproducible. All targets use the same seed, and
+        therefore the same folds.
     verbose : int, default=0
         Verbosity of joblib.
 
@@ -86,12 +92,12 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     correlation_ : ndarray of shape (d, d)
         Correlation matrix of the normal scores of the errors, shrunk by the method of Ledoit and Wolf [2]_.
     conditional_share_ : float
-        Share of the weights that depends on x, in [0, 1]. It is 0 unless ``dependence="conditional"``, and 0
-        if the dependence does not vary with x.
+        Share of the weights that depends on x, in [0, 1]. It is positive only with
+        ``dependence="conditional"``, and only if the dependence varies with x.
     n_outputs_ : int
         Number of targets d.
     target_names_ : ndarray of str of shape (d,), or None
-        Names of the columns of y; None if y is no DataFrame.
+        Names of the columns of y. None if y is not a DataFrame.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -105,31 +111,34 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     -----
     Let :math:`u_{ij} = F_{ij}(y_{ij})` be the probability integral transform of training row i and target j
     by a model that is not trained on row i. The template is the matrix of ranks of the :math:`u_{ij}` in each
-    column. Point k of a new row x has the coordinates :math:`Q_j(u_{kj} \mid x)`, with the quantile function
-    of each target. This is the empirical copula, known as Schaake shuffle [1]_ in weather forecasting. The
-    template is the same for all rows, so no random numbers are needed. Ranks leave the distribution of each
-    target unchanged. On atoms, such as zeros or counts, the transform is drawn at random.
+    column. Point k of a new row x has the coordinates :math:`Q_j(u_{kj} \mid x)`, where :math:`Q_j` is the
+    quantile function of target j. This is the empirical copula, known as Schaake shuffle [1]_ in weather
+    forecasting. The template is the same for all rows, so no random numbers are needed. Because the template
+    contains ranks, the distribution of each target is unchanged. On atoms, such as zeros or counts,
+    :math:`u_{ij}` is drawn at random between the values of the distribution function below and at the atom.
 
-    Compared with "independent" on 16 pairs of a data set and a regressor, the median variogram score of
-    "empirical" is 7 % lower and the median energy score 1 % lower. The coverage of 90 % intervals of the sum
-    differs from 0.9 by 0.018 instead of 0.070.
+    "empirical" was compared with "independent" on 16 combinations of a data set and a regressor. In the
+    median, the variogram score of "empirical" is 7 % lower and the energy score is 1 % lower. The coverage of
+    90 % intervals of the sum differs from 0.9 by 0.018 with "empirical", and by 0.070 with "independent".
 
     "conditional" fits a forest to the products of the normal scores of each pair of targets. The weight of a
-    training row is the share of the trees in which it is in the leaf of x. The forest is mixed with constant
-    weights. The share of the forest is the one with the best out-of-bag log score of a normal copula. It is 0
-    unless the gain is more than two standard errors, and 0 with fewer than 300 rows. X must be a table.
+    training row is the share of the trees in which it is in the leaf of x. These weights are mixed with
+    constant weights. The share of the forest maximizes the out-of-bag log score of a normal copula. The share
+    is 0 if the improvement of the log score is at most two standard errors, or if there are fewer than 300
+    rows. X must be a table.
 
-    Missing targets: each regressor is fitted to the rows with its target. If fewer than 200 rows are
-    complete, or with "gaussian", a normal copula has the correlations of each pair, projected to a positive
-    definite matrix. Otherwise, the template contains the complete rows.
+    Missing targets: each regressor is fitted to the rows in which its target is known. If fewer than 200 rows
+    are complete, or with "gaussian", a normal copula is used. Its correlations are estimated separately for
+    each pair of targets and projected to a positive definite matrix. Otherwise, the template contains the
+    complete rows.
 
     `fit_transform` returns the joint distributions with out-of-sample marginals. The template includes the
     ranks of the row itself, with the weight 1/K.
 
-    Cost: `fit_transform` of each regressor. Around forests and with "residual" and "recalibrated" this is
-    the cost of ``fit``. A regressor with a posterior, such as BayesianRidge, is refitted on folds. Several
-    targets are not fitted by one forest, because forests with joint splits predict each target worse: the
-    energy score increases by 4 % in the median of 13 data sets.
+    Cost: one call of `fit_transform` for each regressor. For forests, "residual" and "recalibrated",
+    `fit_transform` costs as much as ``fit``. A regressor with a posterior, such as BayesianRidge, is refitted
+    on folds. Several targets are not fitted by one forest, because forests with joint splits predict each
+    target worse: the energy score increases by 4 % in the median of 13 data sets.
 
     References
     ----------
@@ -217,8 +226,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         Returns
         -------
         dist : JointDistribution of shape (n, d)
-            Joint distributions in row order. The distribution of each target comes from models that are not
-            trained on the target of the row.
+            Joint distributions in row order. The distribution of a target comes from models that are not
+            trained on the target of this row.
         """
         data = self._read(X, y, sample_weight, fit_params, "fit_transform")
         progress = Progress(self, self._n_tasks())
@@ -272,7 +281,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return fitted
 
     def _folds(self, data: TrainingData, seed: int) -> list[Split] | int | None:
-        """Return the folds of all targets. The regressors handle an int or None themselves."""
+        """Return the folds of all targets. An int or None is passed to the regressors unchanged."""
         if has_random_folds(self.cv):
             if self.cv is not None:
                 resolve_cv(self.cv)  # raises unless the number of folds is valid
@@ -284,7 +293,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         own = estimator.get_params(deep=False)
         if "random_state" not in own:
             child = seeded_clone(estimator, seed, seed)
-        else:  # it determines the seeds of nested estimators
+        else:  # this seed determines the seeds of nested estimators
             child = clone(estimator)
             if own["random_state"] is None:
                 child.set_params(random_state=seed)
@@ -300,6 +309,59 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         self.ranks_, self.correlation_ = dependence.ranks, dependence.correlation
         conditional = dependence.conditional
         self.conditional_share_ = 0.0 if conditional is None else conditional.share
+
+    def _children_adapt(self) -> bool:
+        for name, child in self._children().items():
+            if not hasattr(child, "partial_fit"):
+                raise AttributeError(
+                    f"`{name}` must have a method `partial_fit`, got {type(child).__name__}. Use "
+                    "ConformalRegressor, or RecalibratedRegressor with OnlineRecalibrator()."
+                )
+        return True
+
+    @available_if(_children_adapt)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the calibration of each target with newly observed rows. The models are not refitted.
+
+        If the targets are the horizons of a forecast, they arrive one after the other. A row may therefore
+        occur in several calls, with a different target each time.
+        `~skuq.monitoring.PendingForecasts` returns the rows and targets in this form. The method is
+        available if the regressors of all targets have a method `partial_fit`. The dependence of the targets
+        is not updated.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of the rows, in the order of time.
+        y : array-like or DataFrame of shape (m, d)
+            Targets that are observed since the last call. NaN is a target that is missing, not yet observed,
+            or part of an earlier call.
+        sample_weight : array-like of shape (m,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The regressor, with updated calibration.
+        """
+        check_new(self, X)
+        targets = read_targets(y, self)
+        check_consistent_length(X, targets.values)
+        self._check_same_targets(targets)
+        weight = check_sample_weight(sample_weight, len(targets.values))
+        for one, column in zip(self.estimators_, targets.values.T, strict=True):
+            known = np.flatnonzero(~np.isnan(column))
+            if known.size:
+                repetitions = None if weight is None else weight[known]
+                one.partial_fit(safe_indexing(X, known), column[known], repetitions)
+        return self
+
+    def _check_same_targets(self, targets: Targets) -> None:
+        d, names = self.n_outputs_, self.target_names_
+        if targets.values.shape[1] != d:
+            raise ValueError(f"`y` must have {d} columns, one per target, got {targets.values.shape[1]}.")
+        if names is not None and targets.names is not None and list(names) != list(targets.names):
+            raise ValueError(f"`y` must have the columns {list(names)}, got {list(targets.names)}.")
 
     # ------------------------------------------------------------------------------ predict
 
@@ -323,17 +385,18 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage of the central interval. Strictly between 0 and 1. One number if `simultaneous`.
+            Nominal coverage of the central interval. Strictly between 0 and 1. Must be a number if
+            `simultaneous` is True.
         simultaneous : bool, default=False
             Whether ``coverage`` is the probability that the intervals contain all targets of a row. With
-            False, it is the probability for each target.
+            False, ``coverage`` is the probability that the interval of a single target contains this target.
 
         Returns
         -------
         bounds : ndarray of shape (n, d, 2), or (n, d, 2, k) for k coverages
             Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets. If a regressor has intervals with a guarantee, such as `ConformalRegressor`, its bounds
-            are returned unless ``simultaneous``.
+            targets. If ``simultaneous`` is False and a regressor such as `ConformalRegressor` has intervals
+            with a guarantee, these intervals are returned.
         """
         check_new(self, X)
         if simultaneous:
@@ -385,7 +448,7 @@ def _fit_target(
     method: str,
     label: str,
 ) -> _FittedTarget:
-    """Fit the regressor to the rows that have its target."""
+    """Fit the regressor to the rows in which its target is known."""
     known = np.flatnonzero(~np.isnan(y))
     with note_fold(f"the fit of {label} of `y`"):
         if len(known) < len(y):

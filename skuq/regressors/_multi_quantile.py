@@ -28,13 +28,13 @@ from skuq.prediction._rules.quantile_estimators import (
 )
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""The levels include the bounds of the default interval, so that the bounds are not extrapolated."""
+"""The levels include 0.05 and 0.95, so that the bounds of the default interval are not extrapolated."""
 
 
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
     """Predictive distribution from quantile regression at several levels.
 
-    The width, the skewness and the tails of the distribution may change with x; no shape is assumed. Prefer
+    The width, the skewness and the tails of the distribution may change with x. No shape is assumed. Prefer
     `ResidualRegressor` if there are few rows, because only a few rows lie beyond the outer levels. Also
     prefer `ResidualRegressor` if you need far tails or a density.
 
@@ -44,22 +44,24 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         Regressor with a quantile loss, or a Pipeline that ends in such a regressor; cloned. `fit` sets the
         loss and the level of these regressors: scikit-learn's QuantileRegressor, GradientBoostingRegressor
         and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. For other
-        regressors, `fit` sets the parameter ``quantile`` or `quantile_param`. Containers other than a
-        Pipeline are not supported.
+        regressors, `fit` sets the parameter ``quantile``, or the parameter that `quantile_param` names. The
+        only supported meta-estimator is a Pipeline.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
         At least two increasing levels in (0, 1). The tails beyond the outer levels are extrapolated.
     quantile_param : str or None, default=None
-        Name of the estimator's parameter for the level, as in ``set_params``: ``<step>__<name>`` for a step
-        of a Pipeline. `fit` then sets only the level, so you must set the loss. With None, `fit` sets the
-        loss and the level of the regressors above.
+        Name of the estimator's parameter for the level, in the form that ``set_params`` accepts. For a step
+        of a Pipeline, the form is ``<step>__<name>``. `fit` then sets only the level, so you must set the
+        loss in the estimator. With None, `fit` sets the loss and the level of the regressors listed under
+        `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of `fit_transform`. An int k is ``KFold(k, shuffle=True)``.
+        Folds of `fit_transform`. An int k means ``KFold(k, shuffle=True)``.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a level or a fold. The results do not depend on
+        Number of jobs that run in parallel. Each job fits one level or one fold. The results do not depend on
         ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
@@ -70,8 +72,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        One fitted clone per level. A regressor that predicts all levels by one fit has a single clone
-        (CatBoost, XGBoost, quantile-forest).
+        One fitted clone per level. CatBoost, XGBoost and quantile-forest predict all levels by one fit, so
+        there is a single clone.
     levels_ : ndarray of shape (k,)
         The levels.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -80,26 +82,27 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
-    UncertaintyRegressor : Chooses the method by the regressor.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes
     -----
     Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
     increases the pinball loss [1]_. The distribution function is linear between the levels and has
-    exponential tails beyond them; see `Quantiles`. `predict` returns the mean of this distribution. A level
-    that is set in ``estimator`` is ignored.
+    exponential tails beyond the outermost levels. See `Quantiles`. `predict` returns the mean of this
+    distribution. A level that is set in ``estimator`` is ignored.
 
-    Put containers other than a Pipeline around this class. Use
-    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, because a decreasing ``func``
-    exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``,
-    because a search inside this class would use the same score for all levels.
+    Wrap this class in a TransformedTargetRegressor or a search. Do not pass either of them as `estimator`.
+    Use ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``. In the opposite order, a
+    decreasing ``func`` would exchange the levels. Use ``GridSearchCV(MultiQuantileRegressor(...),
+    {"estimator__alpha": ...})``. In the opposite order, the search would use the same score for all levels.
 
     On new rows, the outer quantiles are too close to the median, because the model overfits the training
-    rows. For example, 90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits
-    fewer levels and recalibrates them by `QuantileShiftRecalibrator`, which also fits the tails. To use
-    another recalibrator, use ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)``.
+    rows. For example, 90 % intervals of gradient boosting cover about 80 % of the new rows.
+    `UncertaintyRegressor` fits fewer levels and recalibrates them by `QuantileShiftRecalibrator`, which also
+    fits the tails. To use another recalibrator, use ``RecalibratedRegressor(MultiQuantileRegressor(...),
+    recalibrator)``.
 
-    Cost: one fit per level, or one fit if a single fit predicts all levels.
+    Cost: one fit per level, or a single fit if the regressor predicts all levels by one fit.
 
     References
     ----------
@@ -186,7 +189,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         if found is None:
             name = type(last_step(estimator)).__name__
             raise ValueError(
-                f"`estimator` must have a quantile loss that skuq can set, but {name} has none. Use another "
+                f"`estimator` must have a quantile loss that skuq can set, but {name} has none. "
+                f"Use another "
                 "regressor, such as HistGradientBoostingRegressor(). If the estimator has a parameter for "
                 "the quantile level, pass the name of this parameter as `quantile_param`. Otherwise use "
                 "ResidualRegressor."

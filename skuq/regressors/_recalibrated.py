@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metaestimators import available_if
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -14,10 +14,11 @@ from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, other_rows_
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist
 from skuq._fitting.progress import Progress
+from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
@@ -29,7 +30,7 @@ from skuq.regressors._fold_groups import Folds
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """Probabilistic regressor that is recalibrated on its own out-of-fold predictions.
 
-    The class corrects the intervals of an overconfident or underconfident model, and all rows are used for
+    The class corrects the intervals of an overconfident or underconfident model. All rows are used for
     training. Prefer ``make_pipeline(regressor, recalibrator)`` for skuq regressors whose `fit_transform` is
     cheaper than fits on folds.
 
@@ -40,22 +41,24 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         FrozenEstimator is not refitted: `fit` only fits the recalibrator. In this case, pass `fit` rows that
         the frozen model was not trained on.
     recalibrator : recalibrator or None, default=None
-        Cloned. None is `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for quantile models.
+        Recalibrator; cloned. None means `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for
+        quantile models, and `OnlineRecalibrator` to adapt the recalibration to a sequence by `partial_fit`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for the calibration. Each test row of a fold gives one pair of a distribution and a target. Any
-        splitter is valid, including time-ordered and repeated splitters. An int k is
-        ``KFold(k, shuffle=True)``. If a row is tested several times, its pairs are dependent, and the
-        guarantee of `ConformalRecalibrator` does not hold exactly.
+        splitter is valid, including time-ordered and repeated splitters. An int k means ``KFold(k,
+        shuffle=True)``. If a row is tested several times, its pairs are dependent. The guarantee of
+        `ConformalRecalibrator` then does not hold exactly.
     ensemble : bool, default=False
         With False, one model is fitted to all rows, and one recalibrator is fitted to the pairs of all folds.
-        With True, each fold has its own model and its own recalibrator, which is fitted to the test rows of
-        the fold; the prediction is the mixture of the recalibrated models.
+        With True, each fold has its own model and its own recalibrator. The recalibrator is fitted to the
+        test rows of the fold. The prediction is the mixture of the recalibrated models.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
@@ -76,17 +79,21 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     UncertaintyRegressor : A predictive distribution for any regressor.
     StdScalingRecalibrator : One factor for all standard deviations.
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
-    IsotonicRecalibrator : A monotone map of the probability levels.
+    IsotonicRecalibrator : A monotone function of the probability levels.
+    OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
 
     Notes
     -----
     `predict` returns the point prediction of the model plus the change of the mean by the recalibrator.
     `StdScalingRecalibrator` does not change the mean.
 
+    If ``event``, ``lower`` or ``upper`` are passed to `fit`, the estimator and the recalibrator get them. Use
+    `IsotonicRecalibrator` then.
+
     `fit_transform` returns the out-of-fold distribution of each row, recalibrated by the pairs of the other
     folds. ``cv`` must test every row exactly once.
 
-    Cost: one fit per fold, and one more fit to all rows unless ``ensemble=True``.
+    Cost: one fit per fold. With ``ensemble=False``, one more fit to all rows.
 
     Examples
     --------
@@ -188,10 +195,12 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
         if not folds.is_partition(len(data)):  # for example with folds in time order
-            warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
+            warn_of_mismatch(mismatch, "New rows are predicted by the model fitted to all rows")
             return True
         warn_of_mismatch(
-            mismatch, "The mixture of the folds' models therefore predicts new rows, as with ensemble=True"
+            mismatch,
+            "Therefore, new rows are predicted by the mixture of the models of the folds, as with "
+            "ensemble=True",
         )
         return mismatch is None
 
@@ -242,6 +251,49 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
         return fit_recalibrator(recalibrator, dist, data, rows)
 
+    def _recalibrator_adapts(self) -> bool:
+        if hasattr(self.recalibrator, "partial_fit"):
+            return True
+        raise AttributeError(
+            f"`recalibrator` must have a method `partial_fit`, got {self.recalibrator!r}. Use "
+            "OnlineRecalibrator()."
+        )
+
+    @available_if(_recalibrator_adapts)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the recalibrator with newly observed rows. The model is not refitted.
+
+        This method is available if ``recalibrator`` has a method `partial_fit`, such as
+        `~skuq.recalibration.OnlineRecalibrator`.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of the rows, in the order of time.
+        y : array-like of shape (m,)
+            Observed targets.
+        sample_weight : array-like of shape (m,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The regressor, with updated recalibration.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` was not called before.
+        ValueError
+            If values or lengths are invalid. The recalibrator is then not changed.
+        """
+        target, weight = self._read_observed(X, y, sample_weight)
+        dists = [predict_dist(estimator, X) for estimator in self.estimators_]
+        options = {} if weight is None else {"sample_weight": weight}
+        for recalibrator, dist in zip(self.recalibrators_, dists, strict=True):
+            recalibrator.partial_fit(dist, target, **options)
+        return self
+
     def _predict_dist(self, X: Any) -> Distribution:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
         parts = [recalibrator.transform(predict_dist(estimator, X)) for estimator, recalibrator in pairs]
@@ -259,25 +311,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             points.append(_moved_points(recalibrator, point, dist))
             parts.append(recalibrator.transform(dist))
         return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
-
-
-def check_recalibrator(recalibrator: Any, *, auto: bool = False) -> None:
-    if recalibrator is None or (auto and isinstance(recalibrator, str) and recalibrator == "auto"):
-        return
-    known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
-    if isinstance(recalibrator, type) or not known:
-        others = "'auto' or None" if auto else "or None"
-        raise TypeError(
-            f"`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), {others}, got "
-            f"{recalibrator!r}."
-        )
-
-
-def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-    fitted = clone(recalibrator)
-    if data.sample_weight is None:
-        return fitted.fit(dist, data.y[rows])
-    return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:

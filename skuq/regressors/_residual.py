@@ -45,7 +45,8 @@ FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""Largest number of folds of the conditional shape. Each fold consists of folds of the mean model."""
+"""Largest number of folds of the conditional shape. Each of these folds consists of several folds of the mean
+model."""
 
 
 class OutOfFold(NamedTuple):
@@ -62,36 +63,37 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     The class estimates, for each x, the distribution of the errors of any regressor. The errors are measured
     on held-out rows. A second model, the scale model, predicts the size of the errors. The standardized
-    errors may have a skewed or heavy-tailed distribution; this distribution depends on x if the out-of-fold
-    score is then better. Prefer `BootstrapRegressor` if you need to separate epistemic uncertainty from
-    noise.
+    errors may have a skewed or heavy-tailed distribution. The shape of this distribution depends on x if this
+    improves the out-of-fold score. Prefer `BootstrapRegressor` if you need to separate epistemic uncertainty
+    from noise.
 
     Parameters
     ----------
     estimator : estimator
-        The mean model; cloned. A FrozenEstimator is not refitted; `fit` then only models its errors.
+        The mean model; cloned. A FrozenEstimator is not refitted. In this case, `fit` only models the errors
+        of the frozen estimator.
     scale_estimator : estimator or None, default=None
         The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
         residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
-        model, for example leaves of 50 rows. None is a weighted mean of a linear model and a small gradient
-        boosting; the weights minimize the squared out-of-fold error. Their features are the columns of X,
-        with integers for categories, and the point prediction. If X is sparse, text or images, the point
-        prediction is the only feature.
+        model, for example leaves of 50 rows. None means a weighted mean of a linear model and a small
+        gradient boosting model. The weights minimize the squared out-of-fold error. Both models use the
+        columns of X, with integers for categories, and the point prediction as features. If X is sparse, text
+        or images, the point prediction is the only feature.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
     location : {"auto", "folds", "refit"}, default="auto"
         Model that gives the location of the distributions.
 
-        - "folds": the mean of the predictions of the folds' models. The mean is more accurate than a single
-          model. ``cv`` must test every row exactly once. A prediction costs one call per fold.
+        - "folds": the mean of the predictions of the folds' models. ``cv`` must test every row exactly once.
+          A prediction calls one model per fold.
         - "refit": one model, fitted to all rows. In some cases, for example after early stopping, this model
-          differs from the folds' models far more than the folds' models differ from each other. Its errors
-          are then unknown, so the mean of the folds' models replaces it, and a FoldMismatchWarning is issued.
-          If the test rows of ``cv`` are not a partition, as in time order, the refit is kept and only the
-          warning is issued.
-        - "auto": "folds" or "refit", whichever has the smaller estimated mean absolute error (step 3 of the
-          Notes). If ``cv`` does not test every row exactly once in 3 to 20 folds, or if the estimator is
-          frozen, "auto" is "refit".
+          differs from the folds' models far more than the folds' models differ from each other. The errors of
+          this model are then unknown. Therefore, the mean of the folds' models is used instead, and a
+          FoldMismatchWarning is issued. If ``cv`` does not test every row exactly once, for example in time
+          order, the refit is used and the warning is issued.
+        - "auto": of "folds" and "refit", the location with the smaller estimated mean absolute error (step 3
+          of the Notes). If ``cv`` does not test every row exactly once in 3 to 20 folds, or if the estimator
+          is frozen, "auto" means "refit".
     shape : {"auto", "conditional", "empirical", "normal"}, default="auto"
         Shape of the distribution of the standardized errors.
 
@@ -101,19 +103,20 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         - "normal": the normal shape. New rows get a Student t distribution, because the scale is estimated.
     shrink : bool, default=True
         Whether the predicted scales are shrunk toward a constant, according to their skill on held-out rows.
-        Shrinkage gives the best scores of the whole distribution. Without shrinkage, the coverage differs
-        less between rows with little noise and rows with much noise, but the widths vary more by chance. Use
-        False if ``ConformalRegressor(..., "normalized")`` or a recalibrator follows and the
-        ``scale_estimator`` is accurate but not smooth. Do not use False with a fully grown tree.
+        Shrinkage gives the best CRPS. Without shrinkage, the coverage differs less between rows with little
+        noise and rows with much noise, but the widths vary more by chance. Use False if
+        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows and the ``scale_estimator`` is
+        accurate but not smooth. Do not use False with a fully grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds for the residuals. Any splitter is valid. An int k is ``KFold(k, shuffle=True)``; with None,
+        Folds for the residuals. Any splitter is valid. An int k means ``KFold(k, shuffle=True)``. With None,
         ``effort`` gives the number of folds.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
@@ -124,7 +127,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     ----------
     estimators_ : list of estimators
         The mean models: one per fold, or one model fitted to all rows. A scikit-learn estimator with absolute
-        tolerances or step sizes is wrapped in a `TransformedTargetRegressor`, which divides y by a power of
+        tolerances or step sizes is wrapped in a `TransformedTargetRegressor` that divides y by a power of
         two. The results then do not depend on the units of y.
     location_ : {"folds", "refit"}
         The model that gives the location.
@@ -135,77 +138,75 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         Fitted scale model. Its ``slope`` in [0, 1] multiplies the predicted differences between rows (see
         ``shrink``). With a slope of 0, all rows have the same scale. With ``shrink=False``, the slope is 1.
     df_ : float
-        Degrees of freedom of the Student t distribution that fits the standardized residuals best. The search
-        excludes distributions whose standard deviation cannot be estimated from n rows. Infinite with
-        ``shape="normal"``.
+        Degrees of freedom of the Student t distribution that fits the standardized residuals best.
+        Distributions whose tails are too heavy to estimate the standard deviation from n rows are excluded.
+        Infinite with ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
-        Map from the fitted Student t distribution to the distribution of the standardized residuals.
+        Recalibrator from the fitted Student t distribution to the distribution of the standardized residuals.
     conditional_shape_ : object or None
-        Fitted dependence of the shape on x; None if all rows have the common shape.
+        Fitted dependence of the shape on x. None if all rows have the common shape.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    UncertaintyRegressor : Chooses the method by the regressor.
+    UncertaintyRegressor : Chooses the method that suits the regressor.
     RecalibratedRegressor : Calibration of a model that already has a distribution.
 
     Notes
     -----
     1. The residual of each row comes from a mean model that is not trained on this row.
-    2. The scale model is trained on :math:`\log |r|`. For this reason, any regressor gives a positive scale,
-       one extreme residual has little influence, and the result does not depend on the units of y [1]_. The
+    2. The scale model is trained on :math:`\log |r|`. Therefore, any regressor gives a positive scale, one
+       extreme residual has little influence, and the result does not depend on the units of y [1]_. The
        default scale model is fitted twice: each fit uses half of the folds and predicts the other half. New
-       rows get the mean of both fits. A ``scale_estimator`` is fitted once without each fold and once to all
-       rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
+       rows get the mean of both fits. A ``scale_estimator`` is fitted without each of the folds, and once to
+       all rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
        scale of a new row is limited to the range of the training residuals.
-    3. An out-of-fold error is the error of one model that is fitted without one fold. The mean of the folds'
-       models has smaller errors, because it is an average. A model fitted to all rows has smaller errors,
-       because it has more training rows. To estimate both effects, models are fitted without two folds, for
-       three pairs of folds. The effect of the average is estimated from the differences of two such models
-       on rows that both leave out. The effect of more rows is estimated by a comparison with the models
-       fitted without one fold; it is modeled as a power of the number of rows, and shrunk according to its
-       standard error. The scale of new rows is multiplied by the factor for the location in use.
+    3. The mean of the folds' models has smaller errors than a single model of a fold, because it is an
+       average. A model fitted to all rows has smaller errors, because it has more training rows. To estimate
+       both effects, models are fitted without two folds, for three pairs of folds. The effect of the average
+       is estimated from the differences of two such models on rows that both leave out. The effect of more
+       rows is a power of the number of rows. It is estimated by a comparison with the models fitted without
+       one fold. The scale of new rows is multiplied by the factor of the location that is used.
     4. The standardized residuals :math:`z = r / s(x)` are computed from out-of-fold predictions of both
        models. A Student t distribution with mean 0 is fitted to these residuals. `IsotonicRecalibrator` then
        corrects the differences from this distribution, such as skewness. The resulting distribution has a
-       density, tails beyond the largest residual and exact moments; it needs O(n) memory.
+       density, tails beyond the largest residual and exact moments. It needs O(n) memory.
     5. The scale and the shape are estimated from n residuals, so the error of a new row, divided by its
-       estimated scale, has a wider distribution than the residuals. For normal errors, it is a Student t
-       distribution with n - 3 degrees of freedom. The quantiles of new rows are averages of the quantiles
-       from step 4, with weight n, and of the quantiles of this Student t distribution, with weight 20. The
-       logarithm of the factor from step 3 is multiplied by n / (n + 20). With ``groups``, n is the number of
-       groups. If n is less than 12, a `SmallSampleWarning` is issued.
+       estimated scale, has a wider distribution than the residuals. For normal errors, this distribution is a
+       Student t distribution with n - 3 degrees of freedom. The quantiles of new rows are weighted averages.
+       The quantiles from step 4 have weight n, and the quantiles of this Student t distribution have weight
+       20. The logarithm of the factor from step 3 is multiplied by n / (n + 20). With ``groups``, n is the
+       number of groups. If n is less than 12, a `SmallSampleWarning` is issued.
 
     Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. For a
-    row, it would predict the residuals of the neighboring rows. These residuals depend on the target of the
-    row, because the mean models of the neighboring rows are trained on it. Around fully grown trees in one
-    dimension, 90 % intervals would cover about 73 %. The default model averages over many rows, which avoids
-    this problem.
+    row, such a model predicts the residuals of the neighboring rows. These residuals depend on the target of
+    the row, because the row belongs to the training rows of their mean models. For fully grown trees as the
+    mean and the scale model in one dimension, 90 % intervals cover about 73 %. The default model averages
+    over many rows, which avoids this problem.
 
-    A conditional shape is the distribution, given x, of the levels u that the residuals have under the common
-    shape. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t from the columns of X,
-    the location and the scale. Half of the trees have small leaves, and half have large leaves. The result is
-    a weighted mean of both estimates and of :math:`P(u \le t) = t`; the weights minimize the squared
-    out-of-fold error. "auto" uses the conditional shape if the covariance of estimates and targets is at
-    least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels from 0.0025 to
-    0.9975. With fewer than 40 rows, all rows have the common shape.
+    Let u be the value of the distribution function of the common shape at a residual. A conditional shape is
+    the distribution of u given x. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t
+    from the columns of X, the location and the scale. Half of the trees have small leaves, and half have
+    large leaves. The result is a weighted mean of both estimates and of :math:`P(u \le t) = t`. The weights
+    minimize the squared out-of-fold error. "auto" uses the conditional shape if the covariance of estimates
+    and targets is at least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels
+    from 0.0025 to 0.9975. With fewer than 40 rows, all rows have the common shape.
 
-    `predict` returns the location. With a conditional shape, the mean of the distribution differs from the
-    location, because the shape corrects the bias of the location.
+    `predict` returns the location. The mean of a distribution with a conditional shape may differ from it.
 
-    The common shape is not valid if many targets have the same value, such as rainfall amounts that are 0 on
-    most days. The shape then depends on x. For random forests on such data, prefer
+    The common shape is wrong if many targets have the same value, such as rainfall amounts that are 0 on most
+    days. In such data, the shape depends on x. For random forests on such data, prefer
     `ForestDistributionRegressor`.
 
-    `fit_transform` returns distributions with the out-of-fold location and scale. Their conditional shape
-    comes from trees that are not trained on the row, and their common shape comes from all rows. ``cv`` must
-    test every row exactly once.
+    `fit_transform` returns distributions with the out-of-fold location and scale. A conditional shape comes
+    from trees that are not trained on the row. A common shape is estimated from all rows. ``cv`` must test
+    every row exactly once.
 
-    Cost, in fits of the mean model to all rows: 3.0 with "low", 5.8 with "standard" and 11.4 with "high",
-    plus one fit if the location is a refit. The default scale model is fitted twice, and a
-    ``scale_estimator`` is fitted once per fold and once to all rows. A prediction costs one call per fold, or
-    one call with a refit.
+    Cost: the fits of the mean model take as long as 3.0 fits to all rows with "low", 5.8 fits with "standard"
+    and 11.4 fits with "high". One more fit is needed if the location is a refit. The default scale model is
+    fitted twice. A ``scale_estimator`` is fitted once per fold and once to all rows. A prediction calls one
+    mean model per fold, or only one mean model if the location is a refit.
 
     Weights count as repetitions in all models, with one exception: the gradient boosting in the default scale
     model has at least 20 rows per leaf, regardless of their weights.
@@ -264,8 +265,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         rows, out_of_fold = self._learn(data, progress)
         if not is_partition([rows], len(data)):
             raise ValueError(
-                "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
-                "such as KFold or GroupKFold. For time-ordered or repeated splits use RecalibratedRegressor, "
+                "`cv` must test every row exactly once for `fit_transform`, but some rows are not tested or "
+                "tested several times. Use a partition such as KFold or GroupKFold. For time-ordered or "
+                "repeated splits, use RecalibratedRegressor, "
                 "which accepts any splitter."
             )
         return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
@@ -355,7 +357,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the relative errors of both kinds of location for raw and for standardized errors."""
+        """Return the relative errors of both kinds of location, raw and standardized."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # all residuals are 0
             return NO_GAIN, NO_GAIN
@@ -426,7 +428,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         with few_rows_reported():
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
-        # stored, because a level map caches the integrals of its distributions
+        # stored, because the integrals of the distribution are cached
         self._level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
 
     def _fit_conditional_shape(

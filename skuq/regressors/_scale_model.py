@@ -21,7 +21,7 @@ from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 
 SMALLEST_RESIDUAL = 0.02
-"""Absolute residuals below this value are raised to it, in units of the mean absolute residual.
+"""Smallest absolute residual, in units of the mean absolute residual. Smaller values are replaced by it.
 
 For normal residuals, 1 % are smaller. With a much smaller limit, residuals of exactly 0 would dominate the
 scale model, for example for a tree and a target with many zeros.
@@ -35,8 +35,9 @@ def log_residuals(
     positive: bool = False,
 ) -> tuple[FloatArray, float]:
     """Return log(abs(residual) / unit), and the unit. The unit is near the mean of abs(residual)."""
-    # Logarithms make every predicted scale positive and bound the influence of outliers (Harvey 1976). With
-    # `positive`, all logarithms are at least 1, because a Poisson or gamma loss requires positive targets.
+    # With logarithms, every predicted scale is positive and the influence of outliers is limited (Harvey
+    # 1976). With `positive`, all logarithms are at least 1, because a Poisson or gamma loss requires positive
+    # targets.
     size = np.abs(residual)
     lowest = math.e if positive else SMALLEST_RESIDUAL
     unit = float(np.average(size, weights=weight)) * SMALLEST_RESIDUAL / lowest
@@ -89,7 +90,7 @@ def shrunk_scale_model(
     *,
     shrink: bool = True,
 ) -> ScaleModel:
-    """Return the scale model. A linear map that is fitted to held-out rows shrinks its predictions."""
+    """Return the scale model, with predictions that are shrunk by a linear fit to held-out rows."""
     center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - center
@@ -98,7 +99,7 @@ def shrunk_scale_model(
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
     counted = target if weight is None else target[weight > 0]
     bounds = (float(counted.min()), float(counted.max()))
-    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # a user model may raise
+    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # a user's model may raise
         model = None
     return ScaleModel(model, float(level - slope * center), slope, unit, bounds)
 

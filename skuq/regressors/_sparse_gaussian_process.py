@@ -45,7 +45,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     The class estimates a smooth function of X and the epistemic uncertainty of this function (`epistemic`),
     which increases with the distance from the training rows. The noise (`aleatoric`) is Gaussian with a
-    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time; this class takes
+    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time. This class takes
     O(n m²) time with m inducing points. Prefer `ResidualRegressor` if the noise varies with X or is not
     Gaussian. Prefer trees or networks in `UncertaintyRegressor` if the function has jumps, or if X has many
     irrelevant columns. The class needs gpytorch: ``pip install "skuq[gp]"``.
@@ -57,13 +57,14 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         number of distinct rows, all distinct rows are inducing points and the process is exact.
     kernel : {"rbf", "matern32", "matern52"} or gpytorch.kernels.Kernel, default="rbf"
         Covariance function of the process on standardized columns. The amplitude and the length scales are
-        fitted. A gpytorch kernel is copied; its hyperparameters are the start values. Hyperparameters without
-        gradient are not changed, and priors of hyperparameters are used.
+        fitted. A gpytorch kernel is copied. Its hyperparameters are the start values. Hyperparameters without
+        gradient are not changed. Priors of hyperparameters are used.
     ard : bool, default=True
         Whether each column has its own length scale (automatic relevance determination). Prefer one common
         length scale if there are few rows and many columns. Not used with a gpytorch kernel.
     init : {"k-means++", "random"}, default="k-means++"
-        Start values of the inducing points: rows that are far apart, or random rows.
+        Start values of the inducing points. "k-means++" chooses rows that are far apart, and "random" chooses
+        random rows.
     max_iter : int, default=100
         Largest number of L-BFGS steps. With 0, all hyperparameters keep their start values.
     tol : float, default=1e-6
@@ -73,13 +74,13 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         Number that is added to the diagonal of the covariance matrix of the inducing points, relative to the
         mean of the diagonal. Increase it if the kernel matrix is numerically not positive definite.
     torch_threads : int or None, default=1
-        Number of torch threads in `fit` and in predictions; None keeps the current number. More than one
+        Number of torch threads in `fit` and in predictions. None keeps the current number. More than one
         thread helps if there are many rows and inducing points and no other process uses the cores.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of `fit_transform`. Each row must be in exactly one test fold. An int k is
-        ``KFold(k, shuffle=True)``.
+        Folds of `fit_transform`. Each row must be in exactly one test fold. An int k means ``KFold(k,
+        shuffle=True)``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+        Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the inducing points and of the folds. An integer makes results reproducible.
     verbose : int, default=0
@@ -94,17 +95,18 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     inducing_points_ : ndarray of shape (m, d)
         Inducing points, in the units of X.
     log_marginal_likelihood_ : float
-        Lower bound on the log density of y given X, in nats; y is in its own units. The larger the better,
-        for example to compare two kernels. Infinite if y is constant.
+        Lower bound on the log density of y given X, in nats. The density is in the units of y. The larger the
+        better. For example, use it to compare two kernels. Infinite if y is constant.
     n_iter_ : int
-        Number of L-BFGS steps; ``max_iter`` if the search did not converge.
+        Number of L-BFGS steps. Equal to ``max_iter`` if the search did not converge.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     LeastSquaresRegressor : Exact intervals for a linear function.
-    RecalibratedRegressor : Calibration, for example if the noise is not Gaussian with a constant variance.
+    RecalibratedRegressor : Recalibration of a model, for example if the noise is not Gaussian or has no
+        constant variance.
 
     Notes
     -----
@@ -129,8 +131,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     equals the bound for repeated rows. Weights and repeated rows give identical results, and the order of the
     rows has no effect.
 
-    Cost: about 100 evaluations of the bound; each takes O(n m²) time and O(n m) memory. A prediction takes
-    O(m²) time per row and is computed in blocks of rows.
+    Cost: about 100 evaluations of the bound. Each evaluation takes O(n m²) time and O(n m) memory. A
+    prediction takes O(m²) time per row and is computed in blocks of rows.
 
     References
     ----------

@@ -25,8 +25,8 @@ from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, Metho
 class UncertaintyRegressor(BaseUncertaintyRegressor):
     """Predictive distribution for any regressor, by a method that is chosen for the estimator.
 
-    The distribution is either calibrated on rows that the model was not fitted to, or it is the posterior of
-    the model. Each method is also available as a separate class with more options.
+    The distribution is the posterior of the model, or it is calibrated on rows that the model was not fitted
+    to. Each method is also available as a separate class with more options.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.
         - "forest": `ForestDistributionRegressor`, calibrated on the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models plus noise.
-        - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
-          ``estimator_.partial_fit``. `CrossConformalRegressor` is used if ``method_params`` contains one of
-          its methods, such as ``{"method": "cv+"}``.
+        - "conformal": `ConformalRegressor`, with guaranteed coverage. Call ``estimator_.partial_fit`` to use
+          its `partial_fit`. `CrossConformalRegressor` is used if ``method_params`` contains one of its
+          methods, such as ``{"method": "cv+"}``.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation. "residual" passes ``effort`` to `ResidualRegressor`. "bootstrap" fits 20, 50 or
         100 members. "native", "forest" and split conformal prediction always need one fit. Other methods use
@@ -54,18 +54,19 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         "low" and "standard", and 11 levels and 5 folds (66 fits) with "high".
     method_params : dict or None, default=None
         More parameters of the class of the method, such as ``{"n_estimators": 100}``. Must be empty with
-        "native". With "recalibrated", these are parameters of `RecalibratedRegressor`, such as
-        ``recalibrator``; for a quantile loss, also ``levels`` and ``quantile_param`` of
-        `MultiQuantileRegressor`. If you pass ``levels``, each of them is fitted, in each fold and on all
-        rows.
+        "native". With "recalibrated", the parameters of `RecalibratedRegressor` are allowed, such as
+        ``recalibrator``. For a quantile loss, the parameters ``levels`` and ``quantile_param`` of
+        `MultiQuantileRegressor` are also allowed. If you pass ``levels``, each level is fitted in each fold
+        and on all rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds of the method. An int k is ``KFold(k, shuffle=True)``; with None, ``effort`` gives the number of
-        folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal", an
-        int is only valid for "cv+"; the split methods need a splitter with one split.
+        Folds of the method. An int k means ``KFold(k, shuffle=True)``. With None, ``effort`` gives the number
+        of folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal",
+        an int is only valid for "cv+". The split methods need a splitter with one split.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
-        Possible values of y. "count" means the integers from 0, and "positive" the numbers from 0. None in a
-        tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
-        after calibration, and rounded for integers. Point predictions are only clipped.
+        Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
+        a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
+        after calibration. If the support contains only integers, forecasts are also rounded. Point
+        predictions are clipped but not rounded.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -76,7 +77,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimator_ : estimator
-        The fitted regressor of the method; with "native", the fitted clone of ``estimator``.
+        The fitted regressor of the method. With "native", the fitted clone of ``estimator``.
     method_ : str
         The method that is used.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -111,41 +112,43 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     TransformedTargetRegressor; see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
-    The support is never guessed from y. If y holds integers from 0 or 1 and more than 1 % of the predicted
-    probability is below 0, a `SupportWarning` recommends ``support="count"``.
+    The support is never guessed from y. If y contains integers from 0 or 1, and more than 1 % of the
+    predicted probability is below 0, a `SupportWarning` recommends ``support="count"``.
 
-    A posterior is exact if the assumptions of its model hold. (Bayesian linear models and Gaussian processes
-    treat their estimated variances as known.) If an assumption does not hold, for example a constant noise
-    variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or "residual" in this case.
+    A posterior is exact if the assumptions of its model hold. Bayesian linear models and Gaussian processes
+    also assume that their estimated variances are the true variances. If an assumption does not hold, for
+    example a constant noise variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or
+    "residual" in this case.
 
-    A distribution that is fitted to the training rows is too narrow on new rows. "recalibrated" corrects it
-    with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator` fits a shift
-    for each level and fits the tails. For other distributions, one factor multiplies the width, so that 90 %
-    intervals contain 90 % of the out-of-fold targets. If no such factor exists,
-    `~skuq.recalibration.IsotonicRecalibrator` maps the levels of the distribution.
+    A distribution that is fitted to the training rows is too narrow on new rows. "recalibrated" corrects the
+    distribution with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator`
+    fits a shift for each level and fits the tails. For other distributions, one factor multiplies the width,
+    so that 90 % intervals contain 90 % of the out-of-fold targets. If no such factor exists,
+    `~skuq.recalibration.IsotonicRecalibrator` corrects the probability levels of the distribution.
 
     A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95. For each
-    level, one model is fitted to all rows, and two models are fitted without one fold each: twelve fits. The
-    two folds are quarters of the rows, or halves if there are fewer than 100 rows. On the rows of the two
-    folds, linear quantile regression derives quantiles at eleven levels from the four fitted quantiles. The
-    eleven quantiles are then shifted. On 21 data sets, relative to LightGBM without recalibration, the CRPS
-    is 0.98 and the score of 90 % intervals is 0.86. With about 100 rows, recalibration can increase the CRPS;
-    use ``effort="high"`` or "residual" if there are few rows. Models that predict all levels by one fit
-    (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
+    level, one model is fitted to all rows, and two models are fitted without one fold each. With four levels,
+    twelve fits are needed. The two folds are quarters of the rows, or halves if there are fewer than 100
+    rows. On the rows of the two folds, linear quantile regression derives quantiles at eleven levels from the
+    four fitted quantiles. The eleven quantiles are then shifted. On 21 data sets, the CRPS is 0.98 times the
+    CRPS of LightGBM without recalibration, and the score of 90 % intervals is 0.86 times its score. With
+    about 100 rows, recalibration can increase the CRPS. Use ``effort="high"`` or "residual" if there are few
+    rows. For models that predict all levels by one fit (CatBoost, XGBoost, quantile-forest), there are eleven
+    levels, and 3, 5 or 10 folds.
 
-    For random forests with 100 trees, on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
-    "residual" (geometric mean), with one fit instead of 6.6.
+    For random forests with 100 trees on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
+    "residual" (geometric mean). "forest" needs one fit, and "residual" takes as long as 6.6 fits.
 
     For a quantile loss with "recalibrated" or "quantile", `predict` returns the mean of the distribution and
     ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
-    With 12 rows or more, 90 % intervals of "forest" and "residual" cover 88 to 93 % on average over training
-    sets. With fewer rows, a `SmallSampleWarning` is issued.
+    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 88 to 93 %, averaged
+    over training sets. With fewer rows, a `SmallSampleWarning` is issued.
 
     Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows. If a
-    quantile loss needs one fit per level, these numbers are multiplied by the number of levels. With 100 rows
-    or more, `fit_transform` for such a loss needs 20 fits instead of 12, because each row must be in one test
-    fold.
+    quantile loss needs one fit per level, the number of fits is multiplied by the number of levels. With 100
+    rows or more, `fit_transform` for such a loss needs 20 fits instead of 12, because each row must be in one
+    test fold.
 
     Examples
     --------
@@ -272,7 +275,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
-            ``bounds[:, 0]`` is the lower bound; in the units of y.
+            ``bounds[:, 0]`` is the lower bound, and ``bounds[:, 1]`` is the upper bound. In the units of y.
         """
         self._check_new(X)
         if isinstance(self.estimator_, BaseUncertaintyRegressor):

@@ -42,7 +42,7 @@ class ConstructedProcess(BaseProcess):
         """Check the parameters, and draw the fixed data."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set and check parameters, and draw the fixed data again.
+        """Set and check parameters, and draw the fixed data, such as the test rows, again.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class ConstructedProcess(BaseProcess):
         Returns
         -------
         self : object
-            The process itself.
+            The same process.
         """
         super().set_params(**params)
         if params:
@@ -109,7 +109,7 @@ def check_truth(dist: Any, n: int, name: str) -> Distribution:
 def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> None:
     """Raise an error unless the object is a fitted process with enough training sets.
 
-    A required truth must exist.
+    If the truth is required, the process must have a truth.
     """
     if isinstance(process, type):
         raise TypeError(f"`process` must be an instance, got the class {process.__name__}.")
@@ -128,6 +128,6 @@ def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> Non
     most = process.n_training_sets_
     if most is not None and n_simulations > most:
         raise ValueError(
-            f"`n_simulations` must be at most {most}, the number of disjoint training sets of this {name}, "
+            f"this {name} has {most} disjoint training sets, so `n_simulations` must be at most {most}, "
             f"got {n_simulations}. Use fewer simulations, or a smaller `n_train` or `n_test`."
         )

@@ -55,41 +55,42 @@ _NOISES: dict[str, Callable[[FloatArray, FloatArray], Distribution]] = {
 class EstimatedProcess(RegressorMixin, BaseProcess):
     r"""Process with the features of a data set, a fitted regression function and fitted noise.
 
-    `fit` fits one regressor to y; its predictions are the regression function. `fit` then fits a second
-    regressor to the squared residuals; its predictions are the variance of the noise. The rows are split into
-    training and test rows. Each training set consists of the training rows with newly simulated targets, as
-    in algorithm 3 of [1]_. The method ``predict_dist`` returns the true distribution, so you can also
-    evaluate this ideal forecast with all metrics, scorers and displays of skuq.
+    `fit` fits one regressor to y. The predictions of this regressor are the regression function. Then `fit`
+    fits a second regressor to the squared residuals. The predictions of the second regressor are the variance
+    of the noise. The rows are split into training and test rows. Each training set consists of the training
+    rows with newly simulated targets, as in algorithm 3 of [1]_. The method ``predict_dist`` returns the true
+    distribution. You can evaluate this ideal forecast with all metrics, scorers and displays of skuq.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Regressor whose predictions are the regression function; cloned, and fitted to all rows. X is not
-        converted. None is a random forest with 100 trees of depth 15.
+        Regressor whose predictions are the regression function. It is cloned and fitted to all rows. X is
+        passed on without conversion. None means a random forest with 100 trees of depth 15.
     noise_estimator : estimator or None, default=None
-        Regressor for the squared residuals; cloned. Its predictions are the variance of the noise, and
-        negative predictions count as 0. None is another clone of ``estimator``.
+        Regressor of the squared residuals. It is cloned before it is fitted. Its predictions are the variance
+        of the noise. Negative predictions count as 0. None means another clone of ``estimator``.
     residuals : {"out-of-sample", "training"}, default="out-of-sample"
         Residuals from which the noise is estimated. "out-of-sample" uses residuals of cross-fitted clones.
-        "training" uses residuals of the training rows, as in [1]_. For deep trees, residuals of training rows
-        are several times too small, so that simulated data are easier to predict than real data.
+        "training" uses residuals of the training rows, as in [1]_. For deep trees, the residuals of training
+        rows are several times too small. The simulated data are then easier to predict than the real data.
     noise : {"normal", "student_t", "gamma"} or callable, default="normal"
-        Family of the noise, which has mean 0 and the fitted variance. "student_t" has 3 degrees of freedom.
-        "gamma" has the shape 0.1 and is very skewed. A callable ``noise(loc, scale)`` gets means and standard
-        deviations, both of shape (n,), and returns the Distribution of y.
+        Family of the noise. The noise has mean 0 and the fitted variance. "student_t" has 3 degrees of
+        freedom. "gamma" has the shape 0.1 and is very skewed. A callable ``noise(loc, scale)`` receives the
+        means and the standard deviations, both of shape (n,). It returns the Distribution of y.
     test_size : float or int, default=0.2
         Share or number of test rows.
     cv : int, splitter or iterable, default=5
-        Folds for out-of-sample residuals. An int k is ``KFold(k, shuffle=True)``. Each row must be in exactly
-        one test fold.
+        Folds for out-of-sample residuals. An int k means ``KFold(k, shuffle=True)``. Each row must be in
+        exactly one test fold.
     random_state : int, RandomState instance or None, default=None
-        Seed of the folds, of the split, of the targets and of regressors without a seed of their own. An
-        integer makes results reproducible. With None, one seed is drawn in `fit`.
+        Seed of the folds, the split, the targets, and regressors that do not have their own seed. An integer
+        makes results reproducible. With None, one seed is drawn in `fit`.
 
     Attributes
     ----------
     estimator_, noise_estimator_ : estimator
-        Fitted regressor of y, and fitted regressor of the squared residuals divided by a constant.
+        Fitted regressor of y, and fitted regressor of the squared residuals. The squared residuals are
+        divided by a constant.
     train_rows_, test_rows_ : ndarray of int
         Row numbers of the training rows and the test rows.
     X_test_ : array-like or DataFrame
@@ -97,23 +98,23 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
     truth_ : Distribution
         True distribution of y in the test rows.
     n_features_in_, feature_names_in_ : int, ndarray
-        As in scikit-learn.
+        Number and names of the features, as defined by scikit-learn.
 
     See Also
     --------
-    KnownProcess : Process that is given by a function, for example by a fitted model.
+    KnownProcess : Process that is defined by a function, for example by a fitted model.
     SplitData : Very large data set with real targets.
 
     Notes
     -----
     All simulations use the features of the data set, because the dependence between features is difficult to
-    simulate. The predictions of a forest are a step function, so smooth models have a ``bias``. Their
-    confidence intervals then have a low coverage even if the width is right. For such models, compare the
-    width of the prediction intervals with the width of the true intervals.
+    simulate. The predictions of a forest are a step function, so smooth models have a ``bias``. The coverage
+    of the confidence intervals of smooth models is then low, even if the intervals have the right width. For
+    smooth models, compare the width of the prediction intervals with the width of the true intervals.
 
     The standard deviation of the noise is at least a millionth of the root mean squared residual.
 
-    Cost: two fits, and one fit per fold.
+    The cost is two fits, and one additional fit per fold.
 
     References
     ----------
@@ -219,12 +220,12 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Parameters
         ----------
         index : int
-            Number of the training set, from 0. The same number always gives the same set.
+            Number of the training set, from 0. The same number always gives the same training set.
 
         Returns
         -------
         X : array-like or DataFrame
-            Features of the training rows, equal in all sets.
+            Features of the training rows. They are equal in all training sets.
         y : ndarray of shape (n_train,)
             Targets that are drawn from the true distribution.
         """
@@ -238,7 +239,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Features, with the columns of the data.
+            Features. They must have the same columns as the data set.
 
         Returns
         -------
@@ -254,7 +255,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Features, with the columns of the data.
+            Features. They must have the same columns as the data set.
 
         Returns
         -------

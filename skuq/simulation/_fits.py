@@ -113,7 +113,10 @@ def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
     except NoDecompositionError as error:
         if task.confidence == "auto":
             return Forecast(interval, mean)
-        error.add_note(f"With confidence=True, {type(fitted).__name__} must separate them; see `confidence`.")
+        error.add_note(
+            f"With confidence=True, {type(fitted).__name__} must separate these uncertainties. See the "
+            "parameter `confidence`."
+        )
         raise
     return Forecast(interval, mean, epistemic.interval(task.levels), epistemic.std())
 

@@ -18,15 +18,15 @@ from skuq.simulation._seeds import draw_seed, feature_rng, fixed_rng, target_rng
 class KnownProcess(ConstructedProcess):
     """Process with a known distribution of y given x.
 
-    The constructor draws the test rows, and `training_set` draws a training set; there is no ``fit``. The
-    method ``predict_dist`` returns the true distribution, so you can also evaluate this ideal forecast with
-    all metrics, scorers and displays of skuq.
+    The constructor draws the test rows. `training_set` draws a training set. There is no method ``fit``. The
+    method ``predict_dist`` returns the true distribution. You can evaluate this ideal forecast with all
+    metrics, scorers and displays of skuq.
 
     Parameters
     ----------
     truth : callable
-        ``truth(X)`` returns the Distribution of y, with one row for each row of X. The family is arbitrary.
-        The mean of this distribution is the regression function.
+        ``truth(X)`` returns the Distribution of y, with one row for each row of X. The distribution may
+        belong to any family. Its mean is the regression function.
     draw_X : callable
         ``draw_X(n, rng)`` draws n rows of features with the ``numpy.random.Generator`` rng. It returns an
         array of shape (n, n_features) or a DataFrame.
@@ -51,7 +51,7 @@ class KnownProcess(ConstructedProcess):
     Raises
     ------
     TypeError
-        If ``truth`` or ``draw_X`` is not callable, or ``truth`` does not return a Distribution.
+        If ``truth`` or ``draw_X`` is not callable, or if ``truth`` does not return a Distribution.
     ValueError
         If ``draw_X`` returns a wrong number of rows or different columns. If ``truth`` returns a wrong number
         of rows or a mean that is not finite.
@@ -64,8 +64,9 @@ class KnownProcess(ConstructedProcess):
 
     Notes
     -----
-    Training set s uses the s-th child of ``random_state``. Two estimators that are compared with the same
-    process therefore get the same data, and the first simulations do not depend on the number of simulations.
+    Training set s uses its own random numbers, which depend only on ``random_state`` and s. Therefore, two
+    estimators that are compared on the same process receive the same data. The data of the first simulations
+    do not depend on the number of simulations.
 
     Functions that are defined in a notebook, including lambda functions, work with any number of jobs.
     However, ``pickle`` cannot store a process with such functions.
@@ -130,7 +131,7 @@ class KnownProcess(ConstructedProcess):
         Parameters
         ----------
         index : int
-            Number of the training set, from 0. The same number always gives the same set.
+            Number of the training set, from 0. The same number always gives the same training set.
 
         Returns
         -------
@@ -159,12 +160,12 @@ class KnownProcess(ConstructedProcess):
         Returns
         -------
         dist : Distribution of n rows
-            The result of ``truth``.
+            Distribution that ``truth`` returns.
         """
         return check_truth(self.truth(X), count_rows(X), "truth")
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the regression function for each row, which is the mean of the true distribution.
+        """Return the regression function, i.e. the mean of the true distribution, for each row.
 
         Parameters
         ----------

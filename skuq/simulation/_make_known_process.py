@@ -67,8 +67,8 @@ def make_known_process(
         "cubic-heteroscedastic" has a uniform x, and noise with standard deviation :math:`0.1 + x^2` (section
         5.3). "cubic-gap" has noise with standard deviation 0.2, and few rows from -0.2 to 0.1 (section 5.4).
         The paper does not state the density of x for "cubic-gap". This function uses a mixture of two normal
-        distributions with equal weights, means -0.4 and 0.3 and standard deviation 0.08, truncated to [-0.5,
-        0.5].
+        distributions, truncated to [-0.5, 0.5]. The weights are equal, the means are -0.4 and 0.3, and both
+        standard deviations are 0.08.
     n_train : int, default=1000
         Number of rows of a training set.
     n_test : int, default=1000
@@ -90,7 +90,7 @@ def make_known_process(
 
     See Also
     --------
-    KnownProcess : Process that is given by your own functions.
+    KnownProcess : Process that is defined by your own functions.
 
     References
     ----------

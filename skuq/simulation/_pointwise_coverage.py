@@ -34,7 +34,7 @@ class PointwiseCoverage:
     X_test : array-like or DataFrame of n rows
         Test rows of the process.
     truth : Distribution of n rows or None
-        True distribution of y in the test rows; None if only one target per row is known.
+        True distribution of y in the test rows. None if only one target per row is known.
     prediction_coverages : ndarray of shape (S, n) or (S, n, k)
         Probability that a new target is in the prediction interval, for each of the S simulations and each
         test row (equation 7 of [1]_). If ``truth`` is None, the values are 0 or 1.
@@ -42,20 +42,21 @@ class PointwiseCoverage:
         Whether the confidence interval contains the regression function. None if there are no confidence
         intervals.
     prediction_width, confidence_width : ndarray of shape (n,) or (n, k)
-        Mean width of the intervals over simulations, in the units of y. ``confidence_width`` may be None.
+        Width of the intervals, averaged over simulations, in the units of y. ``confidence_width`` may be
+        None.
     bias : ndarray of shape (n,) or None
-        Mean of the predicted means over simulations, minus the regression function, in the units of y. None
-        if ``truth`` is None.
+        Predicted mean, averaged over simulations, minus the regression function, in the units of y. None if
+        ``truth`` is None.
     spread : ndarray of shape (n,)
         Standard deviation of the predicted means over simulations, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean of the predicted epistemic standard deviations over simulations. This is the estimator's own
+        Predicted epistemic standard deviation, averaged over simulations. This is the estimator's own
         estimate of ``spread``. None if there are no confidence intervals.
 
     See Also
     --------
     simulate_coverage : Simulation study that returns this object.
-    skuq.displays.PointwiseCoverageDisplay : Plots of this object.
+    skuq.displays.PointwiseCoverageDisplay : Plot of the coverage.
 
     Notes
     -----
@@ -138,10 +139,10 @@ class PointwiseCoverage:
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
-                    "the coverage at each row needs the distribution of y, but this process has only one "
-                    "target per row. The share of simulations that cover this target is not the coverage, "
-                    "and its Brier score is large even for perfect intervals. Use `picp`, "
-                    "skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
+                    "the distribution of y must be known for the coverage at each row, but this process has "
+                    "only one target per row. The share of simulations that cover this target is not the "
+                    "coverage, and the Brier score of this share is large even for perfect intervals. Use "
+                    "`picp`, skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
             return self.prediction_coverages
         if self.confidence_coverages is None:
@@ -156,16 +157,16 @@ class PointwiseCoverage:
     def brier_score(self, kind: Kind = "prediction", *, corrected: bool = False) -> float | FloatArray:
         """Return the mean squared difference between the coverage at each row and the nominal coverage.
 
-        The smaller the better, minimum is zero unless corrected (equation 8).
+        The smaller the better. Without the correction, the minimum is zero (equation 8).
 
         Parameters
         ----------
         kind : {"prediction", "confidence"}, default="prediction"
             Kind of intervals. The score uses PICF for prediction intervals and CICF for confidence intervals.
         corrected : bool, default=False
-            Whether to subtract the Monte Carlo error, which is the variance over simulations divided by S.
-            The corrected score is unbiased and may be negative. Without the correction, the mean score of
-            perfect confidence intervals with nominal coverage c is c(1 - c) / S.
+            Whether to subtract the Monte Carlo error. This error is the variance over the S simulations,
+            divided by S. The corrected score is unbiased and may be negative. Without the correction, the
+            mean score of perfect confidence intervals with nominal coverage c is c(1 - c) / S.
 
         Returns
         -------
@@ -191,7 +192,7 @@ class PointwiseCoverage:
         Parameters
         ----------
         n_resamples : int, default=1000
-            Number of bootstrap resamples for the standard error. Simulations are resampled; rows are not,
+            Number of bootstrap resamples for the standard error. Each resample contains whole simulations,
             because the rows of one simulation are dependent.
         random_state : int, RandomState instance or None, default=None
             Seed of the resamples. An integer makes results reproducible.
@@ -199,12 +200,16 @@ class PointwiseCoverage:
         Returns
         -------
         table : DataFrame
-            The index contains kind and coverage. The columns are ``brier``, the Brier score;
-            ``standard_error``, its standard error; ``perfect_brier``, its expected value for perfect
-            intervals, which is c(1 - c) / S for confidence intervals and 0 for prediction intervals;
-            ``mean_coverage``, ``min_coverage`` and ``max_coverage`` over the rows; ``width``, the mean width;
-            and ``true_width``, the mean width of the central intervals of the true distribution. Unknown
-            values are NaN.
+            The index contains the kind and the coverage c. Unknown values are NaN. The columns are:
+
+            - ``brier``: Brier score.
+            - ``standard_error``: standard error of the Brier score.
+            - ``perfect_brier``: expected Brier score of perfect intervals. It is c(1 - c) / S for confidence
+              intervals and 0 for prediction intervals.
+            - ``mean_coverage``, ``min_coverage``, ``max_coverage``: mean, minimum and maximum of the coverage
+              over the rows.
+            - ``width``: mean width of the intervals.
+            - ``true_width``: mean width of the central intervals of the true distribution.
         """
         n_resamples = check_integer(n_resamples, "n_resamples", minimum=2)
         rng = check_random_state(random_state)
@@ -262,10 +267,10 @@ class PointwiseCoverage:
         Returns
         -------
         table : DataFrame of n rows
-            The index is the index of ``X_test`` if it is a DataFrame. The columns are ``picf``,
+            If ``X_test`` is a DataFrame, its index is the index of the table. The columns are ``picf``,
             ``prediction_width``, ``cicf``, ``confidence_width``, ``bias``, ``spread`` and ``claimed_spread``.
             If there are several coverages, the names of the first four columns contain the coverage, such as
-            ``picf_0.8``. Columns without values are missing.
+            ``picf_0.8``. Columns that have no values are left out.
         """
         columns: dict[str, FloatArray] = {}
         for kind, level, covered, width in self._intervals():

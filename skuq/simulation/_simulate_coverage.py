@@ -35,29 +35,29 @@ def simulate_coverage(
     n_jobs: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> PointwiseCoverage:
-    """Return the coverage of an estimator's intervals at each x, over repeated training sets.
+    """Return the coverage of an estimator's intervals at each x over repeated training sets.
 
     A single test set shows the average coverage of the intervals, but not the coverage at each x [1]_. This
-    function fits the estimator to many training sets of a process with a known truth, and returns the
-    coverage of the prediction intervals at each test row. If the estimator has confidence intervals, their
-    coverage is also returned.
+    function fits the estimator to many training sets of a process with a known truth. It returns the coverage
+    of the prediction intervals at each test row. If the estimator has confidence intervals, the function also
+    returns their coverage.
 
     Parameters
     ----------
     estimator : estimator
-        Regressor that `~skuq.prediction.predict_dist` accepts; cloned for each simulation. Callbacks of the
-        estimator get one task per simulation.
+        Regressor that `~skuq.prediction.predict_dist` accepts. It is cloned for each simulation. If the
+        estimator has scikit-learn callbacks, they report each simulation as one task.
     process : KnownProcess, EstimatedProcess or SplitData
         Source of the training sets, and of the true distributions in the test rows. A `SplitData` has no true
         distributions, so only the coverage of each simulation is returned.
     n_simulations : int, default=100
-        Number S of training sets, at least 2. Fewer than 30 give a `SmallSampleWarning`.
+        Number S of training sets. At least 2. A number below 30 gives a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     confidence : {"auto"} or bool, default="auto"
-        Whether to compute confidence intervals, which include only the epistemic uncertainty. "auto" computes
-        them if the first predicted distribution separates epistemic from aleatoric uncertainty. With True, an
-        error is raised if it does not.
+        Whether to compute confidence intervals. They include only the epistemic uncertainty. "auto" computes
+        confidence intervals if the first predicted distribution separates epistemic from aleatoric
+        uncertainty. True raises an error if the distribution does not separate them.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -67,7 +67,8 @@ def simulate_coverage(
     Returns
     -------
     result : PointwiseCoverage
-        Coverage, width and bias, and the true and the predicted standard deviation of the predicted mean.
+        Coverage and width of the intervals, bias of the predicted mean, and the true and predicted standard
+        deviations of the predicted mean.
 
     Raises
     ------
@@ -88,16 +89,17 @@ def simulate_coverage(
 
     Notes
     -----
-    Each simulation sets all parameters ``random_state`` of the estimator and of its parts, including
-    integers, because the effect of one common seed would count as bias. A splitter with a seed keeps its
-    seed. A simulation depends only on its number and on the seeds. The first 20 of 100 simulations therefore
-    equal a study with 20 simulations, and two estimators get the same data from the same process. Each
-    category of warnings is issued once for all simulations.
+    Each simulation sets every parameter ``random_state`` of the estimator and of its parts, even if the
+    parameter is an integer. Otherwise, the effect of one common seed would count as bias. A splitter with a
+    seed keeps its seed. A simulation depends only on its number and on the seeds. Therefore, the first 20 of
+    100 simulations are the same as in a study with 20 simulations, and two estimators receive the same data
+    from the same process. Warnings of the same category are issued only once.
 
-    Cost: S fits. Networks of `skuq.neural` are trained for many simulations at a time, in a fraction of the
-    time of separate fits, unless they are inside a container such as a Pipeline. (These networks standardize
-    their inputs, so they do not need a Pipeline.) The memory is proportional to the product of the numbers of
-    simulations, test rows and coverages. Fitted models are not stored.
+    The cost is S fits. Networks of `skuq.neural` are trained for many simulations at once, which takes a
+    fraction of the time of separate fits. This is not possible if the networks are inside a meta-estimator
+    such as a Pipeline. (The networks standardize their inputs, so they do not need a Pipeline.) The memory is
+    proportional to the number of simulations times the number of test rows times the number of coverages.
+    Fitted models are not stored.
 
     References
     ----------
@@ -117,8 +119,11 @@ def simulate_coverage(
     ...     random_state=0,
     ... )
     >>> result = simulate_coverage(BayesianRidge(), process, coverage=0.8, random_state=0)
-    >>> result.summary(random_state=0)["mean_coverage"].round(1).to_list()  # no uncertainty of the intercept
+    >>> result.summary(random_state=0)["mean_coverage"].round(1).to_list()
     [0.8, 0.5]
+
+    The first number is the coverage of the prediction intervals. The second number is the coverage of the
+    confidence intervals, which are too narrow because BayesianRidge ignores the uncertainty of the intercept.
     """
     n_simulations = check_integer(n_simulations, "n_simulations", minimum=2)
     levels = check_coverage(coverage)
@@ -178,7 +183,7 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
 
 
 class _Study:
-    """Accumulator of the forecasts. They are added in the order of the simulations."""
+    """Accumulator of the forecasts. The forecasts are added in the order of the simulations."""
 
     def __init__(self, process: Any, n_simulations: int, levels: FloatArray) -> None:
         self._process = process
@@ -209,12 +214,12 @@ class _Study:
     def _add_confidence(self, number: int, forecast: Forecast) -> None:
         """Add the confidence intervals of a simulation.
 
-        All simulations have them if the first one has them.
+        If the first simulation has confidence intervals, all simulations must have confidence intervals.
         """
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
-                "because the first simulation does. Pass confidence=False."
+                "because the first simulation separates them. Pass confidence=False."
             )
         lower, upper = forecast.confidence[:, 0], forecast.confidence[:, 1]
         self._covers_function[number] = (lower <= self._function) & (self._function <= upper)

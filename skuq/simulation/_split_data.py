@@ -16,14 +16,15 @@ from skuq.simulation._seeds import draw_seed
 class SplitData(ConstructedProcess):
     """Very large data set, divided into test rows and disjoint training sets.
 
-    All targets are real, but the true distribution is unknown, and each test row has a single target. A
-    simulation therefore only shows the share of test rows that the prediction intervals cover. The coverage
-    at each x and the coverage of confidence intervals cannot be computed. There is no ``fit``.
+    All targets are real, but the true distribution is unknown, and each test row has a single target.
+    Therefore, a simulation only shows the share of test rows whose target is in the prediction interval. The
+    coverage at each x and the coverage of confidence intervals cannot be computed. There is no method
+    ``fit``.
 
     Parameters
     ----------
     X : array-like, DataFrame or sparse matrix of n rows
-        Features, which are not converted.
+        Features. They are not converted.
     y : array-like of shape (n,)
         Observed targets.
     n_train : int
@@ -43,7 +44,7 @@ class SplitData(ConstructedProcess):
     truth_ : None
         None, because the true distribution of y is unknown.
     n_training_sets_ : int
-        Number of disjoint training sets, which is the largest number of simulations.
+        Number of disjoint training sets. This is the largest possible number of simulations.
 
     Raises
     ------
@@ -52,7 +53,8 @@ class SplitData(ConstructedProcess):
 
     See Also
     --------
-    EstimatedProcess : Process with a known truth, for the coverage at each x and of confidence intervals.
+    EstimatedProcess : Process with a known truth. It shows the coverage at each x and the coverage of
+        confidence intervals.
 
     Notes
     -----
@@ -133,7 +135,8 @@ class SplitData(ConstructedProcess):
         """
         if check_index(index) >= self.n_training_sets_:
             raise ValueError(
-                f"`index` must be below {self.n_training_sets_}, the number of training sets, got {index}."
+                f"there are {self.n_training_sets_} training sets, so `index` must be below "
+                f"{self.n_training_sets_}, got {index}."
             )
         first = self.n_test + index * self.n_train
         rows = self._order[first : first + self.n_train]

@@ -131,7 +131,9 @@ def test_cross_fitting_gives_columns_to_networks(wave):
 def test_targets_of_another_shape_than_the_outputs_raise(wrapper, flat, wave):
     """Torch would compare each output with every target and only warn (as in Wibbeke et al. 2025)."""
     X, y = wave
-    with pytest.raises(ValueError, match=r"must have the shape of the network's outputs|fits failed"):
+    with pytest.raises(
+        ValueError, match=r"must have the same shape as the outputs of the network|fits failed"
+    ):
         WRAPPERS[wrapper](network(flat=flat)).fit(X, y if flat else y[:, 0])
 
 
@@ -152,6 +154,6 @@ def test_containers_that_flatten_the_target_raise(wave):
     bags = BaggingRegressor(network(flat=False), n_estimators=2)
     with (
         pytest.warns(DataConversionWarning, match="column-vector"),
-        pytest.raises(ValueError, match="must have the shape of the network's outputs"),
+        pytest.raises(ValueError, match="must have the same shape as the outputs of the network"),
     ):
         BootstrapRegressor(bags).fit(X, y)

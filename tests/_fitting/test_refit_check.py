@@ -103,12 +103,14 @@ def test_boosting_that_stops_early_on_all_rows_only():
 def test_a_recalibrated_model_falls_back_to_the_mixture_of_the_folds():
     X, y = world()
     model = RecalibratedRegressor(ShrunkOnAll(), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="The mixture of the folds' models therefore predicts"):
+    with pytest.warns(
+        FoldMismatchWarning, match="Therefore, new rows are predicted by the mixture of the models"
+    ):
         model.fit(X, y)
     ensemble = RecalibratedRegressor(ShrunkOnAll(), ensemble=True, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_interval(X), ensemble.predict_interval(X))
     assert 0.86 < covered(model) < 0.94
-    with pytest.warns(FoldMismatchWarning, match="The model fitted to all rows predicts new rows"):
+    with pytest.warns(FoldMismatchWarning, match="New rows are predicted by the model fitted to all rows"):
         model.set_params(cv=TimeSeriesSplit(4)).fit(X, y)
     assert len(model.estimators_) == 1
 
@@ -116,14 +118,14 @@ def test_a_recalibrated_model_falls_back_to_the_mixture_of_the_folds():
 def test_a_pool_warns_of_a_member():
     X, y = world()
     members = [("good", LeastSquaresRegressor()), ("stops", ShrunkOnAll())]
-    with pytest.warns(FoldMismatchWarning, match="folds' models of member 'stops'"):
+    with pytest.warns(FoldMismatchWarning, match="models of the folds of member 'stops'"):
         MixtureRegressor(members, random_state=0).fit(X, y)
 
 
 def test_cross_conformal_prediction_warns_of_the_point_prediction():
     X, y = world()
     model = CrossConformalRegressor(ShrunkOnAll(), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="the intervals use the folds' models"):
+    with pytest.warns(FoldMismatchWarning, match="the intervals use the models of the folds"):
         model.fit(X, y)
 
 

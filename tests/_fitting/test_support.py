@@ -146,8 +146,8 @@ def test_none_means_no_support():
         ((0, np.nan), ValueError, "`support` must be finite, got nan. Use None for no bound"),
         ((np.inf, None), ValueError, "`support` must be finite, got inf"),
         (("a", 1), TypeError, "`support` must be a number, got 'a'"),
-        (range(0, 9, 2), ValueError, "`support` as a range must have step 1"),
-        (range(1), ValueError, "`support` as a range must have step 1 and two or more values"),
+        (range(0, 9, 2), ValueError, "if `support` is a range, it must have step 1"),
+        (range(1), ValueError, "if `support` is a range, it must have step 1 and at least two values"),
         (3, ValueError, "`support` must be 'count'"),
     ],
 )

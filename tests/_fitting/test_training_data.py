@@ -222,7 +222,7 @@ def test_a_search_must_keep_a_model(wrapper, refit):
     X, y = linear_world(N)
     search = GridSearchCV(Ridge(), {"alpha": [1.0]}, refit=refit, error_score="raise")
     for estimator in (search, make_pipeline(StandardScaler(), search), FrozenEstimator(search.fit(X, y))):
-        with pytest.raises(ValueError, match=r"got a GridSearchCV with refit=.*Set `refit=True`"):
+        with pytest.raises(ValueError, match=r"got a GridSearchCV with refit=.*Set `refit` to True"):
             wrapper(estimator).fit(X, y)
 
 

@@ -367,7 +367,7 @@ def test_a_fold_without_a_class_gives_sets_of_all_classes():
     splits = [(np.flatnonzero(Y != "dog"), np.flatnonzero(Y == "dog")), (np.arange(300), np.arange(300, 400))]
     splits[0] = (splits[0][0][:250], splits[0][1])
     model = fitted(cv=splits)
-    with pytest.warns(SmallSampleWarning, match="have a label that no training row has"):
+    with pytest.warns(SmallSampleWarning, match="have a label that does not occur in the training rows"):
         sets = model.predict_set(X_NEW)
     assert sets.shape == (200, 4)
     assert sets.all()

@@ -136,7 +136,7 @@ def test_accumulated_rows_have_the_same_histogram(rows, n_bins):
 def test_bins_that_the_accumulator_does_not_store_raise(rows):
     loc, scale, y = rows
     accumulator = MetricAccumulator().update(y, (loc, scale))
-    with pytest.raises(ValueError, match=r"got 12 bins for 99 levels\. Pass `levels=11` to the accumulator"):
+    with pytest.raises(ValueError, match=r"got n_bins=12 and 99 levels\. Pass `levels=11`"):
         PITHistogramDisplay.from_accumulator(accumulator, n_bins=12)
 
 

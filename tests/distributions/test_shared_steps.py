@@ -60,7 +60,10 @@ def test_rows_of_two_tables_are_concatenated():
             "`thresholds` must be a non-empty, strictly",
         ),
         (lambda: StepTable([], [0], [1.0], 1), "`thresholds` must be a non-empty"),
-        (lambda: StepTable([1.0], [0, 1], [1.0], 1), "`starts` and `values` must be 1-D and equally long"),
+        (
+            lambda: StepTable([1.0], [0, 1], [1.0], 1),
+            "`starts` and `values` must be 1-D arrays of equal length",
+        ),
         (lambda: StepTable([1.0], [1], [1.0], 1), "`starts` must be strictly increasing and begin with 0"),
         (lambda: StepTable([1.0], [0], [0.9], 1), "`values` must be 1 for every cdf at the last threshold"),
         (

@@ -193,7 +193,7 @@ def test_sets_with_missing_values_allowed_are_named():
 
 def test_probabilities_of_float16_are_to_be_divided_in_float64():
     proba = np.array([[0.3, 0.7], [1 / 3, 2 / 3]], dtype=np.float16)
-    with pytest.raises(ValueError, match="or convert to float64 and divide each row by its sum"):
+    with pytest.raises(ValueError, match="Or convert them to float64 and divide each row by its sum"):
         set_coverage_score([0, 1], proba)
     wide = proba.astype(np.float64)
     assert set_coverage_score([0, 1], wide / wide.sum(axis=1, keepdims=True)) == 1.0

@@ -162,5 +162,5 @@ def test_the_true_masses_have_the_best_expected_log_score():
     ids=lambda dist: type(dist).__name__,
 )
 def test_a_mixture_of_masses_and_densities_has_no_log_score(dist):
-    with pytest.raises(NoDensityError, match="unless every row is discrete"):
+    with pytest.raises(NoDensityError, match="only defined if every row is discrete"):
         nll_loss([0.0, 0.0], dist)

@@ -689,6 +689,7 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
         ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
         ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+        ({"batch_size": "small"}, ValueError, "`batch_size` must be 'auto' or a positive integer"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
         ({"max_epochs": 0}, ValueError, "`max_epochs` must be at least 1"),
         ({"lr_schedule": "linear"}, ValueError, "`lr_schedule` must be one of"),

@@ -139,7 +139,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
 
 
 def test_draws_that_are_all_the_same_cannot_be_spread(sine):
-    with pytest.raises(ValueError, match="all draws are equal"):
+    with pytest.raises(ValueError, match="all predictions are equal"):
         MCDropoutRegressor((2,), dropout=1e-6, output="members", max_epochs=2, random_state=0).fit(*sine)
 
 

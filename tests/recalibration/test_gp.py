@@ -235,5 +235,5 @@ def test_rows_outside_an_ensemble_are_counted():
     members, y = rng.normal(size=(400, 60)), rng.normal(size=400)
     outside = np.mean((y < members.min(axis=1)) | (y > members.max(axis=1)))
     assert GPBetaRecalibrator().fit(Empirical(members), y).outside_share_ == outside > 0
-    with pytest.raises(ValueError, match=r"`y` is outside in .* of the rows"):
+    with pytest.raises(ValueError, match=r"in .* of the rows, `y` is outside the support"):
         GPBetaRecalibrator().fit(Empirical(members[:, :5]), 2 * y)

@@ -335,7 +335,7 @@ def test_moments_must_be_finite(cls):
 @every_class
 def test_too_few_iterations_warn(cls):
     dist, y, _ = growing_spread(200, 0)
-    with pytest.warns(ConvergenceWarning, match="Raise `max_iter`"):
+    with pytest.warns(ConvergenceWarning, match="Increase `max_iter`"):
         cls(max_iter=1).fit(dist, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -149,7 +149,7 @@ def test_without_torch_the_pool_has_two_members_and_warns(small, table, monkeypa
     monkeypatch.setattr(_mixture, "has_networks", lambda: False)
     assert [name for name, _ in default_estimators()] == ["boosting", "forest"]
     X, y = table
-    with pytest.warns(UserWarning, match="have no networks, because torch or skorch is not installed"):
+    with pytest.warns(UserWarning, match="contain no networks, because torch or skorch is not installed"):
         model = MixtureRegressor(cv=2, random_state=0).fit(X, y)
     assert len(model.estimators_) == 2
     with warnings.catch_warnings():

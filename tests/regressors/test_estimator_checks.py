@@ -12,8 +12,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    CensoredBoostingRegressor,
+    CensoringWeightedRegressor,
     ConformalRegionRegressor,
     ConformalRegressor,
+    ConformalSurvivalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
@@ -88,6 +91,14 @@ CASES = [
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
+    (
+        CensoredBoostingRegressor(
+            engine="sklearn", n_estimators=10, min_samples_leaf=2, cv=2, random_state=0
+        ),
+        OUT_OF_SAMPLE | HELD_OUT,
+    ),
+    (CensoringWeightedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
+    (ConformalSurvivalRegressor(BayesianRidge(), random_state=0), {}),
 ]
 if find_spec("gpytorch"):
     CASES.append((SparseGaussianProcessRegressor(5, max_iter=8, cv=2, random_state=0), OUT_OF_SAMPLE))

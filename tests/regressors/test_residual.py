@@ -407,7 +407,9 @@ class StopsEarlyOnMany(Ridge):
 def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), location="refit", random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="The mean of the folds' models is therefore the location"):
+    with pytest.warns(
+        FoldMismatchWarning, match="Therefore, the location is the mean of the models of the folds"
+    ):
         model.fit(X, y)
     assert model.location_ == "folds"
     assert len(model.estimators_) == 5
@@ -419,7 +421,9 @@ def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
 def test_a_refit_in_time_order_can_only_be_warned_of():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), cv=TimeSeriesSplit(4), random_state=0)
-    with pytest.warns(FoldMismatchWarning, match="With location='refit', the model fitted to all rows"):
+    with pytest.warns(
+        FoldMismatchWarning, match="With location='refit', new rows are predicted by the model"
+    ):
         model.fit(X, y)
     assert model.location_ == "refit"
 

@@ -71,7 +71,7 @@ def test_confidence_intervals_are_refused_before_the_first_fit(data):
     process = SplitData(*data, n_train=40, n_test=200, random_state=0)
     with pytest.raises(ValueError, match="`confidence` must be 'auto' or False for a SplitData"):
         simulate_coverage(NeverFitted(), process, confidence=True)
-    with pytest.raises(ValueError, match=r"`n_simulations` must be at most 45, .* this SplitData"):
+    with pytest.raises(ValueError, match=r"this SplitData has .*`n_simulations` must be at most 45"):
         simulate_coverage(NeverFitted(), process, n_simulations=46)
 
 

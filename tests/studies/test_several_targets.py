@@ -39,7 +39,7 @@ def test_dependence_in_simulations(table):
 def test_dependence_on_real_data(table):
     if not os.environ.get("SKUQ_DATA"):
         pytest.skip("needs real data: set SKUQ_DATA to the folder that holds paper001")
-    for name, most in (("parkinsons, forest", -30), ("facebook, forest", -5)):
+    for name, most in (("parkinsons, forest", -30), ("facebook, forest", -35)):
         assert table["variogram, %"][name, "empirical"] < most
         assert 0.88 <= table["coverage of sum"][name, "empirical"] <= 0.97
 

@@ -204,7 +204,9 @@ table.T.round(2)
 #
 # :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per
 # target, and estimates the dependence between their errors.
-# :doc:`/how-to/several_targets` shows sums, events and regions.
+# :doc:`/how-to/several_targets` shows sums, events and regions. One
+# :class:`~skuq.neural.DeepEnsembleRegressor` for all targets predicts a covariance
+# matrix that depends on x.
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 

@@ -363,4 +363,5 @@ for adapt in ("aci", "dtaci", "tracking"):
 # %%
 # The distributions of ``predict_dist`` contain the new errors, but not the adapted
 # level. Scorers use these distributions. To evaluate adapted intervals, pass the
-# bounds to a metric.
+# bounds to a metric. :class:`~skuq.recalibration.OnlineRecalibrator` adapts the whole
+# distribution, and :doc:`/how-to/sequences` has several horizons and late targets.

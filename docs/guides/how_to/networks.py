@@ -328,6 +328,22 @@ pd.DataFrame(
 ).round(3)
 
 # %%
+# Several targets
+# ---------------
+#
+# With several columns in y, a deep ensemble predicts the joint distribution of the
+# targets. The means, the variances and the correlations depend on x.
+# :doc:`/how-to/several_targets` shows what to do with a joint distribution. Here, the
+# errors of the second target have the sign of the second feature:
+
+shared, own = rng.standard_normal((2, len(X)))
+second = np.sign(X[:, 1]) * shared + 0.5 * own
+targets = pd.DataFrame({"first": y + 0.5 * shared, "second": second})
+several = DeepEnsembleRegressor(5, max_epochs=40, random_state=0).fit(X, targets)
+joint = several.predict_dist([[0.0, -0.5, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0]])
+joint.corr()[:, 0, 1].round(1), joint.linear([1, 1]).std().round(2)
+
+# %%
 # Hyperparameter search
 # ---------------------
 #

@@ -172,6 +172,11 @@ pd.DataFrame(volumes).round(2)
 #   requires 300 rows.
 # * ``"independent"`` is a reference for comparisons.
 #
+# :class:`~skuq.neural.DeepEnsembleRegressor` accepts several targets too. It trains one
+# ensemble, whose networks predict the means and a covariance matrix that depends on x.
+# :doc:`/how-to/networks` has an example, and :doc:`/explanation/several-targets`
+# compares both.
+#
 # :func:`~skuq.evaluation.joint_report` compares a forecast with the forecast that has
 # the same marginals and independent targets:
 

@@ -18,7 +18,7 @@ _DISCRETE_ROUNDING = 1e-9
 """Relative rounding error of the atoms of a distribution without a continuous part."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""The rounding error is at most this share of the interquartile range."""
+"""Upper limit of the rounding error, as a share of the interquartile range."""
 
 _WIDER = 8.0
 """Ratio of the widths of two windows. For a density, the probabilities of the windows have the same ratio. At
@@ -46,7 +46,7 @@ class Windows(NamedTuple):
 
 
 def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
-    """Return a distance, shape (n,). An atom counts as being at y if it is at most this far from y."""
+    """Return the largest distance from y of an atom that counts as equal to y, shape (n,)."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):

@@ -38,7 +38,7 @@ class Steps(Protocol):
 
 
 def by_length(low: FloatArray, high: FloatArray) -> Iterator[IntArray]:
-    """Yield groups of rows with similar numbers of steps. Few steps are then computed in vain."""
+    """Yield groups of rows with similar numbers of steps, so that few unnecessary steps are computed."""
     steps = np.maximum(high - low, 1.0)
     group = np.ceil(np.log2(steps) / 2)
     for value in np.unique(group):
@@ -50,9 +50,9 @@ def sum_steps(
 ) -> FloatArray:
     """Return the integral of below(F) up to y plus the integral of above(1 - F) from y.
 
-    The integrals are computed between two atoms of each row. ``low`` and ``high`` have the shape (n,), and
-    their difference is an integer. If y is between two atoms, it splits the step into two parts. If y is
-    outside, it counts as the nearer end.
+    The integrals are computed between two atoms of each row, ``low`` and ``high`` of shape (n,). Their
+    difference is an integer. If y is between two atoms, the step between these atoms is split at y. If y is
+    outside of the range, the nearer end is used instead of y.
     """
     total = np.zeros(len(y))
     for rows in by_length(low, high):
@@ -91,7 +91,7 @@ def step_moments(
 def with_atoms(points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Add all atoms of rows with few atoms to the points, shape (n, k).
 
-    Between the points, a cdf is smooth.
+    The cdf must be smooth between the points.
     """
     with np.errstate(invalid="ignore"):
         few = high - low <= MOST_ATOMS
@@ -99,7 +99,7 @@ def with_atoms(points: FloatArray, low: FloatArray, high: FloatArray) -> FloatAr
         return points
     atoms = np.minimum(low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis])
     width = max(points.shape[1], atoms.shape[1])
-    out = np.repeat(points[:, [-1]], width, axis=1)  # repeated points give panels of width 0
+    out = np.repeat(points[:, [-1]], width, axis=1)  # repeated points give integration panels of width 0
     out[:, : points.shape[1]] = points
     out[few] = high[few, np.newaxis]
     out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms

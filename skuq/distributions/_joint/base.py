@@ -33,8 +33,9 @@ class JointDistribution(JointPoints["JointDistribution"]):
     """Joint predictive distributions of d targets, one row per sample.
 
     The targets of a row may depend on each other, and the rows are independent. A JointDistribution is not a
-    `Distribution`: functions for one target raise an error that names `marginal` and `linear`.
-    ``np.asarray`` returns the means, shape (n, d). Rows are selected with ``dist[rows]``.
+    `Distribution`. Functions for one target do not accept it: select a target by `marginal`, or a weighted
+    sum of the targets by `linear`. ``np.asarray`` returns the means, shape (n, d). Rows are selected with
+    ``dist[rows]``.
 
     See Also
     --------
@@ -46,7 +47,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
     -----
     `linear`, `apply` and `probability` evaluate K points per row: the points of the template of a
     `CopulaJoint`, the members of an `EmpiricalJoint`, or 1024 points of a Sobol sequence for a `NormalJoint`.
-    They use no random numbers. The points are computed in blocks of rows.
+    The points do not depend on random numbers. They are computed in blocks of rows.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n, d) of ``np.asarray``, with one column of means per target."""
+        """Shape (n, d) of the array ``np.asarray(dist)``, which contains one column of means per target."""
         return (len(self), self._target_count())
 
     def _to_columns(self) -> FloatArray:
@@ -147,7 +148,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         covariance : ndarray of shape (n, d, d)
-            Correlations times standard deviations, in products of the units of the targets.
+            Covariances, in products of the units of the targets.
 
         Raises
         ------
@@ -165,7 +166,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Parameters
         ----------
         y : array-like of shape (n, d)
-            Values in the units of the targets. The value inf excludes a target from the comparison.
+            Values in the units of the targets. If the value of a target is inf, the target is not restricted.
 
         Returns
         -------
@@ -182,14 +183,14 @@ class JointDistribution(JointPoints["JointDistribution"]):
         y : array-like of shape (n, d)
             Observed values, in the units of the targets.
         random_state : int, RandomState instance or None, default=0
-            Source of randomness for targets on atoms of their marginals, whose PIT is drawn from the jump of
-            the cdf.
+            Source of randomness for targets that equal an atom of their marginal. The PIT of such a target is
+            drawn from the jump of the cdf.
 
         Returns
         -------
         pit : ndarray of shape (n, d)
-            Values in [0, 1]. Each column is uniformly distributed if the marginals are calibrated, and the
-            columns depend on each other as the targets do given the features.
+            Values in [0, 1]. Each column is uniformly distributed if the marginals are calibrated. The
+            columns have the same dependence as the targets given the features.
         """
         values, rng = check_finite(self._check_y(y), "y"), check_random_state(random_state)
         pairs = zip(self.marginals(), values.T, strict=True)
@@ -199,7 +200,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
 
     @property
     def has_density(self) -> bool:
-        """True if every row has a joint density; otherwise `logpdf` raises an error."""
+        """True if every row has a joint density. If False, `logpdf` raises an error."""
         return False
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
@@ -213,7 +214,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         logpdf : ndarray of shape (n,)
-            Natural logarithm of the density; minus infinity where the density is 0.
+            Natural logarithm of the density. Minus infinity if the density is 0.
 
         Raises
         ------
@@ -236,7 +237,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         probability : ndarray of shape (n,)
-            Share of the points at which the event is true, a multiple of 1/K if their weights are equal.
+            Sum of the weights of the points of the row at which the event is true.
 
         Examples
         --------
@@ -264,8 +265,9 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         dist : Distribution
-            Closed form for a `NormalJoint`, otherwise an `Empirical` of K members per row, whose mean is
-            exactly w'E(Y) if the means are finite. A single nonzero weight gives the rescaled marginal.
+            For a `NormalJoint`, the result has a closed form. If a single weight is nonzero, the result is
+            the rescaled marginal. Otherwise, it is an `Empirical` with K members per row. Its mean is exactly
+            w'E(Y) if the means are finite.
 
         Notes
         -----
@@ -314,8 +316,8 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Parameters
         ----------
         y : array-like of shape (n, d)
-            Observed values, and NaN for each unknown target. All rows must have the same unknown targets:
-            for several patterns, condition the rows of each pattern separately.
+            Observed values, and NaN for each unknown target. All rows must have the same unknown targets. If
+            the unknown targets differ between rows, call `condition` separately for each group of rows.
 
         Returns
         -------
@@ -327,7 +329,8 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Warns
         -----
         SkuqWarning
-            If an observed value is outside of the support of its marginal; the nearest point is used.
+            If an observed value is outside of the support of its marginal. The nearest point of the support
+            is then used.
         """
         values = self._check_y(y)
         unknown = np.isnan(values)
@@ -336,7 +339,8 @@ class JointDistribution(JointPoints["JointDistribution"]):
         if differs.any():
             raise ValueError(
                 "`y` must have NaN in the same columns in all rows, but row 0 and row "
-                f"{int(np.argmax(differs))} differ. Condition the rows of each pattern separately."
+                f"{int(np.argmax(differs))} differ. Call `condition` separately for each group of rows with "
+                f"the same unknown targets."
             )
         pattern = unknown[0]
         if not pattern.any():
@@ -354,9 +358,9 @@ class JointDistribution(JointPoints["JointDistribution"]):
         coverage : float, default=0.9
             Nominal coverage of the central interval. Strictly between 0 and 1.
         simultaneous : bool, default=False
-            False: each interval covers its target with this probability. True: the box of all intervals
-            covers all targets of the row with this probability. The intervals of a box have a common
-            coverage, which is computed from the dependence.
+            With False, each interval covers its target with the probability ``coverage``. With True, the
+            intervals of a row cover all targets of the row with the probability ``coverage``. These intervals
+            have a common marginal coverage, which is computed from the dependence.
 
         Returns
         -------
@@ -378,7 +382,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         m : int
             Number of draws per row.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness; an integer gives the same draws in each call.
+            Source of randomness. An integer gives the same draws in each call.
 
         Returns
         -------

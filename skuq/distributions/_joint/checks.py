@@ -20,17 +20,17 @@ def check_names(names: Any, d: int) -> tuple[str, ...] | None:
     listed = tuple(names)
     wrong = [name for name in listed if not isinstance(name, str)]
     if wrong:
-        raise TypeError(f"`names` must hold strings, got {wrong[0]!r}.")
+        raise TypeError(f"`names` must contain only strings, got {wrong[0]!r}.")
     if len(listed) != d:
         raise ValueError(f"`names` must have {d} entries, one per target, got {len(listed)}.")
     double = [name for name in listed if listed.count(name) > 1]
     if double:
-        raise ValueError(f"`names` must differ from each other, got {double[0]!r} twice.")
+        raise ValueError(f"`names` must be distinct, got {double[0]!r} twice.")
     return tuple(str(name) for name in listed)
 
 
 def find_target(target: Any, names: tuple[str, ...] | None, d: int) -> int:
-    """Return the column of a target, given by its name or its column."""
+    """Return the column of a target that is given by its name or its column."""
     if isinstance(target, str):
         if names is None:
             raise ValueError(

@@ -32,21 +32,22 @@ class ConcatenatedJoint(JointDistribution):
     Parameters
     ----------
     parts : sequence of JointDistribution
-        Distributions that provide the rows, with the same targets.
+        Distributions whose rows are stacked. All parts must have the same targets.
     order : array-like of int, shape (n,)
-        Row i is row ``order[i]`` of the stacked parts. Rows may be repeated or missing.
+        Row i of the result is row ``order[i]`` of the stacked parts. ``order`` may contain a row several
+        times or not at all.
 
     Attributes
     ----------
     parts : tuple of JointDistribution
-        The parts, reduced to the rows that are used, in order of appearance.
+        The parts, with only the rows that occur in ``order``.
     order : ndarray of shape (n,)
         A permutation of the rows of ``parts``.
 
     Notes
     -----
-    Every method calls the same method of each part. The distributions of the folds of a cross-validation
-    have different templates, and their rows form a ConcatenatedJoint.
+    Every method calls the same method of each part. For example, out-of-fold forecasts are a
+    ConcatenatedJoint, because the folds have different templates.
 
     Examples
     --------
@@ -154,10 +155,10 @@ class ConcatenatedJoint(JointDistribution):
         return max(part._point_count() for part in self.parts)
 
     def _points(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
-        raise NotImplementedError("the parts have different numbers of points; use `_blocks`")
+        raise NotImplementedError("the parts have different numbers of points. Use `_blocks`")
 
     def _levels(self, rows: slice) -> FloatArray:
-        raise NotImplementedError("the parts have different numbers of points; use `_box`")
+        raise NotImplementedError("the parts have different numbers of points. Use `_box`")
 
 
 def _check_parts(parts: Sequence[Any]) -> None:

@@ -17,8 +17,8 @@ from skuq.distributions._pit import middle_scores
 from skuq.exceptions import SkuqWarning
 
 LEAST_SCALE = 1e-7
-"""If the conditional standard deviation of a normal score is below this value, the unknown target counts as
-determined."""
+"""If the conditional standard deviation of a normal score is below this value, the unknown target is treated
+as known."""
 
 
 def observed_scores(
@@ -40,8 +40,8 @@ def warn_outside(outside: FloatArray | np.ndarray, target: str) -> None:
     if outside.any():
         warn_user(
             f"the observed value of target {target} is outside of the support of its predicted distribution "
-            f"in {int(outside.sum())} rows, the first of them row {int(np.argmax(outside))}. The "
-            "conditional distribution uses the end of the support.",
+            f"in {int(outside.sum())} rows. The first of these rows is row {int(np.argmax(outside))}. The "
+            f"conditional distribution uses the nearest point of the support instead.",
             SkuqWarning,
         )
 

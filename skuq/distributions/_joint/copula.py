@@ -1,4 +1,4 @@
-"""Joint distributions that combine univariate distributions of any family with one dependence."""
+"""Joint distributions that combine univariate distributions of any family with a common dependence."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ from skuq.distributions._row_container import check_univariate
 class CopulaJoint(JointDistribution):
     r"""Joint distributions given by univariate distributions and a template of their dependence.
 
-    Point k of row i is :math:`(F_{i1}^{-1}(u_{k1}), \dots, F_{id}^{-1}(u_{kd}))`: all rows have the same
-    template u, and each row has its own marginal distributions F.
+    Point k of row i is :math:`(F_{i1}^{-1}(u_{k1}), \dots, F_{id}^{-1}(u_{kd}))`. All rows have the same
+    template u. Each row has its own marginal distributions F.
 
     Parameters
     ----------
     marginals : sequence of d Distributions
         Univariate distributions of the targets, n rows each.
     ranks : array-like of shape (K, d)
-        Template of the dependence, values strictly between 0 and 1, K >= 2. The values of each column are
-        replaced by ``(rank - 0.5) / K``, so that the template changes no marginal. `rank_template` makes a
-        template from PIT values, and `normal_template` from a correlation matrix.
+        Template of the dependence: values strictly between 0 and 1, with K >= 2. The values of each column
+        are replaced by ``(rank - 0.5) / K``, so the template does not change the marginals. `rank_template`
+        computes a template from PIT values. `normal_template` computes a template from a correlation matrix.
     weights : array-like of shape (K,) or (n, K), default=None
-        Non-negative weights of the points, for all rows or for each row. The levels of the points follow
-        from the weights, so that weights change the dependence and no marginal.
+        Non-negative weights of the points, for all rows or for each row. The levels of the points are
+        computed from the weights, so that weights change the dependence but not the marginals.
     correlation : array-like of shape (d, d), default=None
-        Correlation matrix of the normal scores if the copula is normal, otherwise None. `cdf`, `sample`,
-        `condition` and `logpdf` then use the normal copula instead of the template.
+        Correlation matrix of the normal scores. If it is given, the copula is normal, and `cdf`, `sample`,
+        `condition` and `logpdf` use the normal copula instead of the template.
     names : sequence of d str, default=None
         Names of the targets.
 
     Attributes
     ----------
     ranks : ndarray of shape (K, d)
-        Template; each column holds the values (rank - 0.5) / K.
+        Template. Each column contains the values (rank - 0.5) / K.
     weights : ndarray of shape (K,) or (n, K), or None
         Weights, rescaled to sum to one.
 
@@ -75,13 +75,13 @@ class CopulaJoint(JointDistribution):
 
     Notes
     -----
-    The template is the empirical copula of past forecasts, known as the Schaake shuffle of quantiles. A
-    template of 300 points is as accurate as about 3000 random draws, because the points of each marginal are
-    evenly spaced levels. The cdf and the random samples spread each point over its cell of the template, so
-    that the marginals are exact.
+    The template is an empirical copula. In weather forecasting, this method is known as the Schaake shuffle.
+    A template of 300 points is as accurate as about 3000 random draws, because the points of each marginal
+    are evenly spaced levels. For the cdf and for random samples, each point is spread evenly between adjacent
+    levels, so that the marginals are exact.
 
-    The points of a row cost d K quantiles and are computed on demand, in blocks of rows. Functionals of
-    marginals with infinite quantiles use the finite part of the marginals, as moments do.
+    The points of a row need d K quantiles. They are computed on demand, in blocks of rows. If a marginal has
+    infinite quantiles, moments and other functionals use its finite part.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class CopulaJoint(JointDistribution):
         if matrix is not None and share is not None:
             raise ValueError(
                 "`weights` must be None if `correlation` is given, because the normal copula does not use "
-                "weights. Leave out one of them."
+                "weights. Leave out `weights` or `correlation`."
             )
         self._set(
             _marginals=parts,
@@ -208,7 +208,7 @@ class CopulaJoint(JointDistribution):
 
     @cached_property
     def _as_normal(self) -> NormalJoint | None:
-        """Return the equal NormalJoint if the marginals and the copula are normal. Otherwise, return None."""
+        """Return the equal NormalJoint if all marginals and the copula are normal, otherwise None."""
         if self.correlation is None or not all(type(part) is Normal for part in self._marginals):
             return None
         std = self.std()
@@ -250,7 +250,7 @@ class CopulaJoint(JointDistribution):
         for rows in self._row_blocks():
             weights = self._row_weights()[rows]
             width = np.where(weights > 0, weights, 1.0)[..., np.newaxis]
-            # each point is spread evenly over its cell, so that the marginals are uniform
+            # each point is spread evenly between adjacent levels, so that the marginals are uniform
             share = (levels[rows, np.newaxis] - self._levels(rows)) / width + 0.5
             out[rows] = (weights * np.clip(share, 0.0, 1.0).prod(axis=2)).sum(axis=1)
         return np.minimum(out, 1.0)

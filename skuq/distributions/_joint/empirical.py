@@ -29,8 +29,9 @@ class EmpiricalJoint(JointDistribution):
     members : array-like of shape (n, m, d) or (m, d)
         Members of each row, in the units of the targets. Members of shape (m, d) are the same for all rows.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; None gives equal weights. For members of
-        shape (m, d), the weights determine the number of rows: one row without weights of shape (n, m).
+        Non-negative weights, which are rescaled to sum to one in each row. None means equal weights. If the
+        members have shape (m, d), weights of shape (n, m) give n rows. Without such weights, there is one
+        row.
     names : sequence of d str, default=None
         Names of the targets.
 
@@ -40,8 +41,9 @@ class EmpiricalJoint(JointDistribution):
 
     Notes
     -----
-    All functionals are exact for the members. The distribution has no density. `condition` weights the
-    members by a normal kernel in the normal scores of their ranks.
+    All functionals are exact for the distribution of the members. The distribution has no density.
+    `condition` weights the members by a normal kernel. The distances of the kernel are differences of the
+    normal scores of the ranks.
 
     Examples
     --------

@@ -37,9 +37,9 @@ def correlation_of(covariance: FloatArray) -> FloatArray:
 
 
 def box_levels(levels: FloatArray, weights: FloatArray | None, coverage: float) -> FloatArray:
-    """Return the smallest coverage of central intervals whose box contains enough points, shape () or (b,).
+    """Return the smallest coverage of central intervals that jointly contain enough points, shape () or (b,).
 
-    The ``levels`` of the points within the marginals have the shape (K, d) or (b, K, d).
+    ``levels`` contains the levels of the points in the marginals, shape (K, d) or (b, K, d).
     """
     outermost = np.abs(2.0 * levels - 1.0).max(axis=-1)
     order = outermost.argsort(axis=-1, kind="stable")

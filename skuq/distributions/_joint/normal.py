@@ -23,7 +23,7 @@ from skuq.distributions._joint.template import NORMAL_POINTS, check_covariance, 
 from skuq.distributions._normal import Normal
 
 LEAST_EIGENVALUE = 1e-12
-"""A distribution has a density if the smallest eigenvalue of its correlation matrix is larger than this
+"""A distribution has a density only if the smallest eigenvalue of its correlation matrix exceeds this
 value."""
 
 # Old versions of scipy have no argument for the random numbers of the integral.
@@ -39,8 +39,8 @@ class NormalJoint(JointDistribution):
     loc : array-like of shape (n, d)
         Means, in the units of the targets.
     covariance : array-like of shape (d, d) or (n, d, d)
-        Covariance matrix for all rows, or one per row. Positive semidefinite; a variance of 0 is a constant
-        target.
+        Covariance matrix for all rows, or one per row. Must be positive semidefinite. A target with variance
+        0 is constant.
     names : sequence of d str, default=None
         Names of the targets.
 
@@ -51,8 +51,8 @@ class NormalJoint(JointDistribution):
     Notes
     -----
     `linear`, `condition`, `logpdf`, `cov` and the marginals have closed forms. `cdf` integrates numerically,
-    to about 1e-5 for d > 2. `apply`, `probability` and simultaneous intervals use 1024 points per row, whose
-    mean and covariance are exact.
+    to about 1e-5 for d > 2. `apply`, `probability` and simultaneous intervals use 1024 points per row. The
+    mean and the covariance of these points are exact.
 
     Examples
     --------

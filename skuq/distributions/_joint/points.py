@@ -53,7 +53,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
 
     @abstractmethod
     def _levels(self, rows: slice) -> FloatArray:
-        """Return the levels of the points within the marginals, shape (K, d) or (b, K, d)."""
+        """Return the levels of the points in the marginals, shape (K, d) or (b, K, d)."""
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray: ...
@@ -98,7 +98,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
         return Empirical._from_owned(*self._map(func, "func"))
 
     def _box(self, coverage: float) -> FloatArray:
-        """Return the coverage of the marginal intervals for a joint coverage, shape (n,)."""
+        """Return the coverage of each marginal interval that gives the joint coverage, shape (n,)."""
         out = np.empty(len(self))
         for rows in self._row_blocks():
             out[rows] = box_levels(self._levels(rows), self._point_weights(rows), coverage)
@@ -110,7 +110,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
     # ------------------------------------------------------------------ points
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield the points of blocks of rows."""
+        """Yield the points, one block of rows at a time."""
         for rows in self._row_blocks():
             yield rows, *self._points(rows)
 

@@ -1,4 +1,4 @@
-"""Templates of copulas, which are points in the unit cube whose columns are uniform."""
+"""Templates of copulas: points in the unit cube with uniform columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NORMAL_POINTS = 1024
 
 
 def rank_template(values: ArrayLike) -> FloatArray:
-    """Return the ranks of each column as levels between 0 and 1, the template of an empirical copula.
+    """Return the template of an empirical copula: the ranks of each column as levels between 0 and 1.
 
     Parameters
     ----------
     values : array-like of shape (K, d)
-        One row per observation and one column per target, such as the PIT values or the normal scores of
-        targets under out-of-sample forecasts. Only the order within each column matters. Ties are ranked in
-        the order of the rows, so replace the PIT values of forecasts with atoms by randomized ones.
+        One row per observation and one column per target. For example, pass the PIT values or the normal
+        scores of the targets under out-of-sample forecasts. Only the order within each column matters. Ties
+        are ranked in the order of the rows. If forecasts have atoms, pass randomized PIT values.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def normal_template(correlation: ArrayLike, size: int = NORMAL_POINTS) -> FloatA
     Returns
     -------
     ranks : ndarray of shape (size, d)
-        Levels between 0 and 1; each column contains ``(rank - 0.5) / size`` for all ranks.
+        Levels between 0 and 1. Each column contains the values ``(rank - 0.5) / size`` for all ranks.
 
     See Also
     --------
@@ -151,7 +151,7 @@ def weighted_levels(order: IntArray, weights: FloatArray) -> FloatArray:
     """Return the middle level of each point under weights with the sum 1, shape (..., K, d).
 
     ``order`` sorts each column of the points, shape (K, d) or (b, K, d). ``weights`` have the shape (K,) or
-    (b, K). The weighted columns are uniform, so that weights change the dependence and no marginal.
+    (b, K). The weighted columns are uniform, so weights change the dependence but not the marginals.
     """
     columns = weights[..., np.newaxis]
     order = order if order.ndim == columns.ndim else order[np.newaxis]

@@ -7,8 +7,8 @@ For the cdf G and any number c, the moments and the CRPS are
     E |Y - y|     = int_-inf^y G(x) dx + int_y^inf (1 - G(x)) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx.
 
-With a weight v(u) of the level u, the square of G becomes int_0^G 2 u v(u) du, and the square of 1 - G
-becomes int_0^{1 - G} 2 q v(1 - q) dq.
+If the level u has the weight v(u), int_0^G 2 u v(u) du replaces the square of G, and int_0^{1 - G} 2 q v(1 -
+q) dq replaces the square of 1 - G.
 
 The squared distance of two cdfs is int (G(x) - H(x))^2 dx. The landmarks of a row are points between which
 its cdf is smooth. All integrals use Gauss-Legendre quadrature between neighboring landmarks.
@@ -30,7 +30,7 @@ NODES, WEIGHTS = leggauss(5)
 LANDMARK_TAIL = np.array([1e-13, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15])
 LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
 UNIFORM = Polynomial([1.0])
-"""Weight of the levels in the CRPS."""
+"""Weight function of the levels in the CRPS."""
 
 MOST_BREAKS = 64
 """Largest number of breaks. Each break requires five evaluations of the cdf of all rows."""

@@ -8,9 +8,9 @@ With the quantile function Q and the cdf F,
 
 with the weight v = 1 of the levels, or another polynomial.
 
-These integrals need only Q, at levels that all rows share. The panels of the Gauss-Legendre quadrature end at
-the breaks of Q. On the scale of -log of the tail probability, each panel of a tail is twice as wide as the
-previous panel, which is suitable for light and for heavy tails.
+These integrals need only values of Q, at the same levels for all rows. The panels of the Gauss-Legendre
+quadrature end at the breaks of Q. On the scale of -log of the tail probability, each panel of a tail is twice
+as wide as the previous panel, which is suitable for light and for heavy tails.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def row_nodes(
     """Yield the positions, weights and quantiles of a rule over one range of positions per row."""
     for node, weight in zip(*FINE, strict=True):
         at, step = _place(start, stop, tail, node)
-        # Rows of the other tail have the level 1/2, and the result is discarded.
+        # Rows of the other tail get the level 1/2. Their results are discarded.
         quantile = dist._ppf(np.where(upper, 0.5, at))
         if upper.any():
             quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)

@@ -1,7 +1,7 @@
-"""Functions for levels near 0 and 1, for levels that differ only by rounding, and for random levels.
+"""Functions of probability levels near 0 and 1, with rounding errors, and at random.
 
 Levels such as (1 - coverage) / 2 and 1 - q have rounding errors, and ``np.linspace(.1, .9, 9)`` contains
-0.30000000000000004. If such a level is slightly larger than the cdf at an atom, the quantile would be the
+0.30000000000000004. If such a level was slightly larger than the cdf at an atom, the quantile would be the
 next atom.
 """
 
@@ -39,7 +39,7 @@ def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:
 def inverse_samples(dist: Any, m: int, rng: np.random.RandomState) -> FloatArray:
     """Return quantiles at m random levels per row, shape (n, m).
 
-    If there are few rows, a call draws several levels.
+    If there are few rows, one call draws several levels per row.
     """
     n = len(dist)
     draws = max(min(_QUANTILES_AT_ONCE // max(n, 1), m), 1)

@@ -1,9 +1,9 @@
-"""Expected values of functions of the outcome, row by row.
+"""Expected value of a function of the outcome, for each row.
 
 A mixture is divided into its components. If a row has only a few atoms, the expected value of g(Y) is a sum
-over the atoms. Otherwise, it is an integral of g(Q(u)) over the levels u. If quantiles need a search, it is
-an integral of g(y) f(y) over the values y. Each kink or jump of the distribution or of the function is the
-edge of a panel.
+over the atoms. Otherwise, the expected value is an integral of g(Q(u)) over the levels u. If quantiles need a
+search, the expected value is an integral of g(y) f(y) over the values y. Each kink or jump of the
+distribution or of the function is the edge of a panel.
 """
 
 from __future__ import annotations

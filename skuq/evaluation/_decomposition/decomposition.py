@@ -30,22 +30,23 @@ class ScoreDecomposition:
     score : float
         Mean score of the forecast.
     miscalibration : float
-        Decrease of the score that isotonic recalibration achieves, at least 0; smaller is better.
+        Decrease of the score by isotonic recalibration. At least 0. The smaller the better.
     discrimination : float
-        Score of the best constant forecast minus the score of the recalibrated forecast, at least 0; larger
-        is better.
+        Score of the best constant forecast minus the score of the recalibrated forecast. At least 0. The
+        larger the better.
     uncertainty : float
-        Score of the best constant forecast, which depends on the targets alone.
+        Score of the best constant forecast. It depends only on the targets.
     miscalibration_limit : float
         Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without redraws.
     p_value : float
         Probability that a calibrated forecast has at least this miscalibration. NaN without redraws.
     parts : DataFrame
-        Parts by level, threshold or class, with columns `share`, `score`, `miscalibration`, `discrimination`
-        and `uncertainty`. The sum of `share` times a column is the value for the whole score.
+        Parts by level, threshold or class. The columns are `share`, `score`, `miscalibration`,
+        `discrimination` and `uncertainty`. `share` is the weight of a part in the whole score: the sum of
+        `share` times a column gives the value for the whole score.
     groups : DataFrame or None
-        Parts of each group of rows with columns `n`, `score`, `miscalibration`, `discrimination`,
-        `uncertainty` and `miscalibration_limit`; None without groups.
+        Parts for each group of rows. The columns are `n`, `score`, `miscalibration`, `discrimination`,
+        `uncertainty` and `miscalibration_limit`. None without groups.
 
     Examples
     --------
@@ -84,8 +85,8 @@ def score_decomposition(
     The decomposition shows why a forecast has a high loss. Miscalibration is the part of the loss that
     recalibration would remove. The recalibration is an increasing function of the forecast, fitted to the
     same rows. Discrimination is the difference between the scores of the best constant forecast and of the
-    recalibrated forecast. It is larger for a forecast that distinguishes the rows better. Uncertainty is the
-    score of the best constant forecast. It is equal for all models on the same rows.
+    recalibrated forecast. Discrimination is larger if the forecast distinguishes the rows better. Uncertainty
+    is the score of the best constant forecast. Uncertainty is equal for all models on the same rows.
 
     Because the recalibration is fitted to the rows that are evaluated, even a calibrated forecast has a
     positive miscalibration: about 15 % of the CRPS with 100 rows, and 4 % with 1000 rows. Therefore, compare
@@ -103,28 +104,29 @@ def score_decomposition(
         Score to decompose. "squared_error" scores the mean. With a Distribution, "brier" and "log_loss" score
         the probabilities that targets are above `thresholds`.
     method : {"quantile", "threshold"}, default="quantile"
-        Decomposition of the CRPS. "quantile" decomposes the pinball loss at each level, and "threshold" the
-        Brier score at each threshold. The score is the same, but its miscalibration and discrimination
-        differ.
+        Decomposition of the CRPS. "quantile" decomposes the pinball loss at each level. "threshold"
+        decomposes the Brier score at each threshold. Both methods give the same score, but different
+        miscalibrations and discriminations.
     levels : int, float or array-like of shape (k,), default=None
-        Quantile levels. For "pinball", an integer m means the levels 1/(m+1), ..., m/(m+1), which have equal
-        shares in the score. For "crps", an integer m means the centers of m cells that divide [0, 1] equally.
-        Given levels for "crps" must increase, and the share of a level is the width of its cell. None means
-        19.
+        Quantile levels. For "pinball", an integer m means the levels 1/(m+1), ..., m/(m+1), and all levels
+        have the same weight. For "crps", an integer m divides [0, 1] into m cells of equal width and uses the
+        centers of the cells. If you pass levels for "crps", they must increase, and the weight of a level is
+        the width of its cell. The edges of the cells are 0, 1 and the midpoints of adjacent levels. None
+        means 19.
     thresholds : int, float or array-like of shape (k,), default=None
-        Values of y. Required for "brier" and "log_loss" of a Distribution, where all thresholds have equal
-        shares. For "crps" with ``method="threshold"``, the score is integrated from the first to the last
-        threshold by the trapezoid rule. An integer is then the approximate number of thresholds, which are
-        chosen to cover targets and forecasts. None means 100.
+        Values of y. Required for "brier" and "log_loss" of a Distribution, where all thresholds have the same
+        weight. For "crps" with ``method="threshold"``, the score is integrated from the first to the last
+        threshold by the trapezoid rule. For "crps", you can also pass an integer: the approximate number of
+        thresholds. The thresholds then cover the range of targets and forecasts. None means 100.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None
-        Label of each row. The result then has the parts of each group in ``groups``.
+        Label of each row. If given, the attribute ``groups`` of the result contains the parts for each group.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_redraws : int, default=100
-        Number of times that targets are drawn from the forecasts to compute the limit. 0 omits the limit.
-        Point forecasts have no limit.
+        Number of times that targets are drawn from the forecasts to compute `miscalibration_limit`. 0 omits
+        the limit. No limit can be computed for point forecasts.
     random_state : int, RandomState instance or None, default=None
         Controls the drawn targets. Pass an int for reproducible output across calls.
 
@@ -140,9 +142,9 @@ def score_decomposition(
 
     See Also
     --------
-    skuq.metrics.crps_miscalibration_error : The miscalibration of the CRPS as a metric and scorer.
-    compare_score_decompositions : Intervals of the differences between two models.
-    quantile_reliability_curve : The recalibrated quantiles.
+    skuq.metrics.crps_miscalibration_error : Metric and scorer for the miscalibration of the CRPS.
+    compare_score_decompositions : Confidence intervals of the differences between two models.
+    quantile_reliability_curve : Curve of the recalibrated quantiles.
     skuq.displays.ScoreDecompositionDisplay : A plot of miscalibration and discrimination of several models.
 
     Notes
@@ -155,30 +157,32 @@ def score_decomposition(
         \mathrm{MCB} = S(F) - S(F^{rc}), \quad \mathrm{DSC} = S(F^{mg}) - S(F^{rc}), \quad
         \mathrm{UNC} = S(F^{mg})
 
-    The isotonic recalibration is the increasing function of the forecast with the smallest mean score. The
-    identity and all constants are increasing, so no part is negative. Each level, threshold and class is
-    recalibrated separately. The CRPS is the integral of twice the pinball loss over all levels, and also the
-    integral of the Brier score over all thresholds. The parts of the CRPS are the integrals of the parts of
-    these losses [2]_. With 19 levels or 100 thresholds, the score of smooth forecasts differs from
-    `crps_loss` by up to 0.5 %.
+    The isotonic recalibration is an increasing function of the forecast. Of all increasing functions, it is
+    the function with the smallest mean score. The identity and all constants are increasing functions, so no
+    part is negative. Each level, threshold and class is recalibrated separately. The CRPS is the integral of
+    twice the pinball loss over all levels, and also the integral of the Brier score over all thresholds. The
+    parts of the CRPS are the integrals of the parts of these losses [2]_. For smooth forecasts and 19 levels
+    or 100 thresholds, the score differs from `crps_loss` by up to 0.5 %.
 
-    Discrimination depends only on the order of the forecasts. A forecast without miscalibration may be
-    calibrated only on average. For example, a forecast with a constant standard deviation may have no
-    miscalibration although the noise varies with X. Such a forecast has less discrimination.
+    Discrimination depends only on the order of the forecasts. If a forecast has no miscalibration, it may
+    still be calibrated only on average. For example, a forecast with a constant standard deviation may have
+    no miscalibration although the noise varies with X. Such a forecast has less discrimination than the true
+    distribution.
 
     For more than two classes, each class is compared with the rest, and the score is the mean over the
     classes. The Brier score is then the multiclass Brier score divided by the number of classes. For two
-    classes, this is the usual score of the second class. If an observed event has a probability of 0, the log
-    loss and its miscalibration are infinite.
+    classes, the score is the usual score of the second class. If an observed event has a probability of 0,
+    the log loss and its miscalibration are infinite.
 
-    The parts of all rows are not means of the parts of the groups. Differences between groups increase the
+    The parts for all rows are not means of the parts for the groups. Differences between groups increase the
     discrimination over all rows, but not the discrimination within a group.
 
-    The log score of a density has no such decomposition, because the isotonic recalibration has no density.
+    The log score of a density cannot be decomposed in this way, because the isotonic recalibration has no
+    density.
 
-    The cost is O(n log n) per level or threshold: 0.5 s for 19 levels of 100 000 rows. Each redraw costs half
-    as much: 100 redraws of 19 levels take 0.3 s for 1000 rows, 2 s for 10 000 rows and 20 s for 100 000 rows.
-    The memory is O(n k).
+    The cost is O(n log n) per level or threshold. For 100 000 rows, 19 levels take 0.5 s. Each redraw costs
+    half as much. With 19 levels, 100 redraws take 0.3 s for 1000 rows, 2 s for 10 000 rows and 20 s for 100
+    000 rows. The memory is O(n k).
 
     References
     ----------

@@ -49,7 +49,7 @@ GRID_LEVELS = (0.005, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95
 
 @dataclass(frozen=True)
 class Request:
-    """Checked options, which are the score and the method of its decomposition."""
+    """Checked options: the score and the method of its decomposition."""
 
     score: str
     method: str

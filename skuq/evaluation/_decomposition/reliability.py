@@ -41,17 +41,18 @@ def quantile_reliability_curve(
 ) -> pd.DataFrame:
     r"""Return the reliability curve of a predicted quantile.
 
-    The curve gives the quantile of the targets for each value of the forecast. It shows at which values the
-    forecast quantile is too low or too high. The quantile of the targets given the forecast is estimated by
-    isotonic regression, so no bins have to be chosen. The curve of a calibrated forecast is near the
-    diagonal. A band shows how far the curve may deviate by chance.
+    The curve gives the quantile of the targets for each value of the forecast quantile. It shows the values
+    at which the forecast quantile is too low or too high. The quantile of the targets given the forecast is
+    estimated by isotonic regression, so no bins have to be chosen. The curve of a calibrated forecast is near
+    the diagonal. A band shows how far the curve may deviate by chance.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n,)
-        Forecast of every target. An array holds quantiles at `level`, which have no consistency band.
+        Forecast of every target. An array holds quantiles at `level`. A consistency band cannot be computed
+        for an array.
     level : float, default=0.5
         Level of the quantile, in (0, 1).
     sample_weight : array-like of shape (n,), default=None
@@ -59,35 +60,37 @@ def quantile_reliability_curve(
     band : {"consistency", "confidence"} or None, default="consistency"
         "consistency" is the range of the curves for targets that are drawn from the forecasts. A curve
         outside this band is evidence of miscalibration. "confidence" is the range of the curves for resampled
-        rows. It shows the uncertainty of the estimated curve. None means no band.
+        rows. This band shows the uncertainty of the estimated curve. None means no band.
     band_coverage : float, default=0.9
-        Probability that the band contains the curve, at each single forecast. Even the curve of a calibrated
+        Probability that the band contains the curve at a single forecast. Even the curve of a calibrated
         forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
         p-value of `score_decomposition` for such a test.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None
-        Controls the band. Pass an int for reproducible output across calls.
+        Controls the random draws of the band. Pass an int for reproducible output across calls.
 
     Returns
     -------
     curve : DataFrame
-        One row per distinct forecast, in increasing order. `forecast`: forecast quantile; `recalibrated`:
-        quantile of the targets from isotonic regression; `n`: weight of the rows; `consistency_low` and
-        `consistency_high`, or `confidence_low` and `confidence_high`: bounds of the band. All columns except
-        `n` are in the units of y.
+        One row per distinct value of the forecast, in increasing order. `forecast`: forecast quantile;
+        `recalibrated`: quantile of the targets from isotonic regression; `n`: weight of the rows;
+        `consistency_low` and `consistency_high`, or `confidence_low` and `confidence_high`: bounds of the
+        band. All columns except `n` are in the units of y.
 
     See Also
     --------
-    score_decomposition : The part of the mean loss that is due to the distance between curve and diagonal.
+    score_decomposition : Miscalibration, i.e. the increase of the mean loss because the curve differs from
+        the diagonal.
     skuq.displays.QuantileReliabilityDisplay : A plot of the curve.
     skuq.metrics.regression_calibration_curve : The observed share of targets at each nominal level.
 
     Notes
     -----
     The curve minimizes the mean pinball loss among all increasing functions of the forecast [1]_. The minimum
-    is not unique. The cost is O(n log n) per curve, 0.03 s for 100 000 rows, and the memory is O(n). For more
-    than 1000 distinct forecasts, the band is interpolated between 1000 of them.
+    is not unique. The cost is O(n log n) per curve, e.g. 0.03 s for 100 000 rows. The memory is O(n). For
+    more than 1000 distinct forecasts, the band is computed at 1000 of these forecasts and interpolated
+    between them.
 
     References
     ----------
@@ -102,7 +105,7 @@ def quantile_reliability_curve(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 3, size=2000)
     >>> y = x * rng.normal(size=2000)
-    >>> constant = (np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # underestimates how the noise grows
+    >>> constant = (np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # the noise grows faster with x
     >>> curve = quantile_reliability_curve(y, constant, level=0.9, random_state=0)
     >>> curve.drop(columns="n").iloc[[200, 1000, 1800]].round(1)
           forecast  recalibrated  consistency_low  consistency_high
@@ -134,7 +137,7 @@ def probability_reliability_curve(
     n_redraws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
-    r"""Return the reliability curve of a probability, the frequency of an event given the forecast.
+    r"""Return the reliability curve of a probability: the frequency of an event given the forecast.
 
     The event is a class, or a target above a threshold. The frequency of the event given the forecast is
     estimated by isotonic regression, so no bins have to be chosen. The curve of calibrated probabilities is
@@ -160,11 +163,11 @@ def probability_reliability_curve(
         "consistency" is the range of the curves for events that are drawn with the forecast probabilities.
         "confidence" is the range of the curves for resampled rows. None means no band.
     band_coverage : float, default=0.9
-        Probability that the band contains the curve, at each single forecast.
+        Probability that the band contains the curve at a single forecast.
     n_redraws : int, default=200
         Number of draws or resamples for the band.
     random_state : int, RandomState instance or None, default=None
-        Controls the band. Pass an int for reproducible output across calls.
+        Controls the random draws of the band. Pass an int for reproducible output across calls.
 
     Returns
     -------
@@ -177,14 +180,15 @@ def probability_reliability_curve(
     See Also
     --------
     quantile_reliability_curve : The curve of a quantile.
-    skuq.metrics.class_reliability_table : Frequencies in bins of the probability.
+    skuq.metrics.class_reliability_table : Observed frequencies in bins of the probability.
     skuq.displays.ClassReliabilityDisplay : A plot of the curve with ``strategy="isotonic"``.
 
     Notes
     -----
-    The curve is the CORP reliability diagram [1]_. It minimizes the Brier score and the log loss among all
-    increasing functions of the forecast. The cost is O(n log n) per curve, and the memory is O(n). For more
-    than 1000 distinct forecasts, the band is interpolated between 1000 of them.
+    The curve is the CORP reliability diagram [1]_. The curve minimizes the Brier score and the log loss among
+    all increasing functions of the forecast. The cost is O(n log n) per curve, and the memory is O(n). For
+    more than 1000 distinct forecasts, the band is computed at 1000 of these forecasts and interpolated
+    between them.
 
     References
     ----------

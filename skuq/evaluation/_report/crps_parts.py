@@ -39,7 +39,7 @@ class CRPSParts:
     def simulate(self, options: Mapping[str, Any], n: int, rng: np.random.RandomState) -> FloatArray:
         """Return the parts for targets that are drawn from the forecasts, shape (r, 3).
 
-        With many rows, r is 0.
+        With many rows, there are no simulations, so r is 0.
         """
         possible = int(MOST_SIMULATED // max(self.rows.total, 1))
         if possible < FEWEST_SIMULATIONS:

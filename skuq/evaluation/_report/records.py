@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 
 from skuq._rounding import ROUNDING
 from skuq.evaluation._report.table import UncertaintyReport
-from skuq.evaluation._report.wording import Result, describe, is_in_percent, unit_of
+from skuq.evaluation._report.wording import Headline, Result, describe, is_in_percent, unit_of
 from skuq.metrics._internal import MetricSpec, all_specs
 
 
@@ -44,7 +45,12 @@ def record(
 
 
 def assemble(
-    tables: Mapping[str, pd.DataFrame], summary: dict[str, str], n: float, confidence: float, *, single: bool
+    tables: Mapping[str, pd.DataFrame],
+    headlines: Mapping[str, Headline],
+    n: float,
+    confidence: float,
+    *,
+    single: bool,
 ) -> UncertaintyReport:
     if single:
         table = next(iter(tables.values())).set_index("metric")
@@ -54,6 +60,16 @@ def assemble(
         whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
         table = whole.drop(columns="place").set_index(["metric", "model"])
     report = UncertaintyReport(table)
-    in_percent = [spec.title for spec in all_specs().values() if is_in_percent(spec)]
-    report.attrs = {"rows": n, "confidence": confidence, "summary": summary, "in_percent": in_percent}
+    specs = all_specs()
+    in_percent = [spec.title for spec in specs.values() if is_in_percent(spec)]
+    used = [specs[name] for name in table.index.get_level_values("metric").unique()]
+    report.attrs = {
+        "rows": n,
+        "confidence": confidence,
+        "summary": {name: headline.words for name, headline in headlines.items()},
+        "headlines": {name: asdict(headline) for name, headline in headlines.items()},
+        "in_percent": in_percent,
+        "of_classes": used[0].of_classes,
+        "definitions": {spec.abbreviation: spec.definition for spec in used},
+    }
     return report

@@ -105,7 +105,7 @@ def uncertainty_report(
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
 ) -> UncertaintyReport:
-    """Return all metrics of a forecast, each with a sentence that explains its value.
+    """Return all metrics of a forecast with sentences that explain the values.
 
     Even a perfect forecast has positive calibration errors, which are larger for fewer rows. The report
     therefore compares each value with the values of a calibrated forecast. For this comparison, targets are
@@ -114,7 +114,7 @@ def uncertainty_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Numbers or class labels. No model may have been trained on these rows.
+        Observed targets. Numbers or class labels. Use rows on which no model was trained.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, or a mapping from names to the forecasts of several models. For bounds, the
         report contains only the metrics of intervals. Forecasts of classes are class probabilities of shape
@@ -130,21 +130,25 @@ def uncertainty_report(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
-        Metrics of skuq, by abbreviation or function. None means all metrics without required options and
-        without X. For your own metric, use `bootstrap_interval`.
+        Metrics of skuq, by abbreviation or function. None means all metrics that require neither options nor
+        X. For your own metric, use `bootstrap_interval`.
     options : mapping of str to mapping, default=None
-        Options of the metrics, by abbreviation. If a metric has required options, the report includes the
-        metric only if these options are given, for example ``options={"crpss": {"y_train": y_train}}``.
+        Options of the metrics. The keys are the abbreviations of the metrics. The report includes a metric
+        with required options only if you pass these options, for example
+        ``options={"crpss": {"y_train": y_train}}``.
     n_resamples : int, default=300
-        Number of bootstrap resamples for the intervals; 0 omits the intervals.
+        Number of bootstrap resamples for the intervals. 0 omits the intervals.
     n_simulations : int, default=100
-        Number of draws of targets from the forecasts; 0 omits the simulated values.
+        Number of times that targets are drawn from the forecasts. 0 omits the values of a calibrated
+        forecast.
     confidence : float, default=0.95
-        Nominal probability of the confidence intervals, and of the range of calibrated models.
+        Nominal coverage of the confidence intervals, and probability that the value of a calibrated forecast
+        lies in the given range.
     random_state : int, RandomState instance or None, default=None
         Controls the resamples and simulations. Pass an int for reproducible output across calls.
     verbose : int, default=0
-        1 writes the progress to stderr: at most ten lines for the resamples, and ten for the simulations.
+        1 writes the progress to stderr: at most ten lines for the resamples, and at most ten lines for the
+        simulations.
 
     Returns
     -------
@@ -153,26 +157,27 @@ def uncertainty_report(
         `low`, `high`: confidence interval; `calibrated`, `calibrated_low`, `calibrated_high`: mean and range
         of the metric for a calibrated model; `units`, `direction`, `optimum`: properties of the metric;
         `reading`: sentence that explains the value. If a metric is undefined, its value is NaN, and its
-        reading states the reason. The report prints as a table with the models side by side.
+        reading states the reason. Printing the report shows a table with the models side by side.
 
     Warns
     -----
     SmallSampleWarning
-        With fewer than 50 rows. There is one warning for all metrics and models.
+        If there are fewer than 50 rows. There is one warning for all metrics and models.
 
     See Also
     --------
-    paired_permutation_test : A test of the difference of two models.
-    bootstrap_interval : The interval of one metric with other options.
+    paired_permutation_test : Test of the difference between two models.
+    bootstrap_interval : Interval of one metric, with more options.
 
     Notes
     -----
     Resamples are drawn as in `bootstrap_interval`. Each simulation computes all metrics for targets drawn
     from the forecasts. If the forecasts have a density, metrics of the PIT values use uniform numbers
     instead. The parts of the CRPS (`skuq.metrics.crps_miscalibration_error`) have no interval, because
-    repeated rows of a resample increase the parts. They have no simulated values for more than 10 000 rows,
-    where the miscalibration of a calibrated forecast is small. On one core, the report takes about 2 s for a
-    thousand rows of normal forecasts, 7 s for a hundred thousand and a minute for a million.
+    repeated rows of a resample increase the parts. For more than 10 000 rows, the parts also have no values
+    of a calibrated forecast, because the miscalibration of a calibrated forecast is then small. For normal
+    forecasts and one core, the report takes about 2 s for 1000 rows, 7 s for 100 000 rows and 60 s for a
+    million rows.
 
     Examples
     --------
@@ -211,7 +216,7 @@ def uncertainty_report(
     seeds = {
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
-    tables, summary = {}, {}
+    tables, headlines = {}, {}
     for name, prediction in models.items():
         rows, forecast = _by_uncertainty(unsorted, prediction, chosen)
         if isinstance(forecast, Distribution):
@@ -231,9 +236,9 @@ def uncertainty_report(
                     _simulate_parts(entries, parts, n_simulations, rng)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
             summarize = headline_of_classes if of_classes else headline
-            summary[name] = summarize(rows, forecast, nominal)
+            headlines[name] = summarize(rows, forecast, nominal)
     warn_of_small_report(unsorted.total)
-    return assemble(tables, summary, unsorted.total, level, single=not isinstance(y_pred, Mapping))
+    return assemble(tables, headlines, unsorted.total, level, single=not isinstance(y_pred, Mapping))
 
 
 def _models(y_pred: Any) -> dict[str, Any]:
@@ -323,7 +328,7 @@ def _chosen(
         if spec.of_classes != of_classes:
             kind = "classes" if of_classes else "distributions or intervals"
             raise ValueError(
-                f"`metrics` must be metrics of {kind}, as `y_pred` holds {kind}. Got "
+                f"`metrics` must be metrics of {kind}, because `y_pred` holds {kind}. Got "
                 f"{spec.abbreviation!r}. Remove this metric."
             )
         if spec.needs_X:

@@ -23,7 +23,7 @@ STAR = "* best value of the row; test its significance with `paired_permutation_
 
 
 class UncertaintyReport(pd.DataFrame):
-    """DataFrame returned by `uncertainty_report`, which prints as a readable table.
+    """DataFrame that `uncertainty_report` returns. It is printed as a readable table.
 
     A selection of rows or columns is a plain DataFrame.
 
@@ -78,7 +78,7 @@ class UncertaintyReport(pd.DataFrame):
         return "\n".join(lines)
 
     def to_html(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the report as an HTML fragment; with arguments, return the HTML table of pandas.
+        """Return the report as an HTML fragment, or as the HTML table of pandas if there are arguments.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class UncertaintyReport(pd.DataFrame):
         Returns
         -------
         html : str
-            Headings, summary and table, in the colors and fonts of the page.
+            Headings, summary and table. They have the colors and fonts of the page in which they are shown.
         """
         if args or kwargs or not self._is_whole():
             return pd.DataFrame(self).to_html(*args, **kwargs)
@@ -162,7 +162,7 @@ class UncertaintyReport(pd.DataFrame):
         written = [self._format(rows) for _, rows in self.groupby(level="metric", sort=False)]
         frame = pd.DataFrame({"Metric": first["title"]})
         for name in self._names():
-            part, won = self._part(name).reindex(first.index), self._won_by(name)
+            part, won = self._part(name).reindex(first.index), won_by(self, name)
             columns = (part[column] for column in ("value", "low", "high"))
             frame[name] = [
                 f"{form(value)}{'*' if metric in won else ' '} {form.span(low, high)}"
@@ -171,17 +171,19 @@ class UncertaintyReport(pd.DataFrame):
         frame["Best"] = self._best(first)
         return frame
 
-    def _won_by(self, name: str) -> set[str]:
-        won = set()
-        for metric, part in self.groupby(level="metric"):
-            values, direction = part["value"].dropna().droplevel("metric"), part["direction"].iloc[0]
-            if not direction or name not in values.index:
-                continue
-            best = values.min() if direction == "lower" else values.max()
-            ties = (values == best) | ((values - best).abs() <= TIE * abs(best))
-            if ties[name] and not ties.all():
-                won.add(str(metric))
-        return won
+
+def won_by(report: pd.DataFrame, name: str) -> set[str]:
+    """Return the metrics with their best value for one model, unless all models have it."""
+    won = set()
+    for metric, part in report.groupby(level="metric"):
+        values, direction = part["value"].dropna().droplevel("metric"), part["direction"].iloc[0]
+        if not direction or name not in values.index:
+            continue
+        best = values.min() if direction == "lower" else values.max()
+        ties = (values == best) | ((values - best).abs() <= TIE * abs(best))
+        if ties[name] and not ties.all():
+            won.add(str(metric))
+    return won
 
 
 def _readings(part: pd.DataFrame, indent: str = "") -> list[str]:

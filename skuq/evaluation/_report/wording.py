@@ -147,7 +147,23 @@ def describe(result: Result) -> str:
     return f"{meaning}; {comparison}" if meaning and comparison else meaning or comparison
 
 
-def headline(rows: Rows, forecast: Any, coverage: float) -> str:
+@dataclass(frozen=True)
+class Headline:
+    """Summary of one forecast in words, with the shares of targets from which the words follow."""
+
+    words: str
+    inside: float
+    """Share of targets in their central interval or prediction set."""
+    claimed: float
+    """Nominal coverage, or mean predicted probability of the sets. NaN for sets without probabilities."""
+    below: float
+    """Share of targets below the median. NaN for intervals and classes."""
+    verdict: str
+    """"calibrated", "overconfident", "underconfident", or "" for sets without probabilities."""
+    biased: bool = False
+
+
+def headline(rows: Rows, forecast: Any, coverage: float) -> Headline:
     y, weight = rows.y, rows.weight
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
     inside, below = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None
@@ -157,27 +173,31 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
     return headline_words(inside, below, coverage, rows.total)
 
 
-def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
+def headline_words(inside: float, below: float | None, coverage: float, n: float) -> Headline:
+    verdict = _verdict(inside, coverage, _half_width(coverage, n, 0.95))
     if below is None:
-        return f"the intervals contain {percent(inside)} of the targets"
+        words = f"the intervals contain {percent(inside)} of the targets"
+        return Headline(words, inside, coverage, math.nan, verdict)
     words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
-    if abs(below - 0.5) > _half_width(0.5, n, 0.95):
+    biased = abs(below - 0.5) > _half_width(0.5, n, 0.95)
+    if biased:
         side = "high" if below > 0.5 else "low"
         words += f"; biased: {percent(below)} of the targets lie below the median, which is too {side}"
-    return words
+    return Headline(words, inside, coverage, below, verdict, biased)
 
 
-def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> str:
+def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> Headline:
     sets = sets_of(forecast, coverage)
     inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
     if forecast.dtype == np.bool_:
-        return f"the sets contain {percent(inside)} of the labels"
+        return Headline(f"the sets contain {percent(inside)} of the labels", inside, math.nan, math.nan, "")
     mass = claimed_mass(forecast, sets)
     claimed = weighted_mean(mass, rows.weight)
     chance = _half_width_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
     word = _verdict(inside, claimed, chance)
     predicted = f"with a predicted probability of {percent(claimed)}"
-    return f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
+    words = f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
+    return Headline(words, inside, claimed, math.nan, word)
 
 
 def coverage_words(inside: float, nominal: float, chance: float) -> str:

@@ -1,6 +1,6 @@
 """Metrics and predictions of dask collections.
 
-They are computed one partition at a time and need the extra ``dask``.
+Metrics and predictions are computed one partition at a time. They need the extra ``dask``.
 """
 
 from skuq.integrations.dask._accumulate import accumulate

@@ -1,4 +1,4 @@
-"""Metrics of a dask collection. There is one accumulator per partition."""
+"""Metrics of a dask collection, with one accumulator per partition."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def accumulate(
 ) -> Delayed:
     """Accumulate the metrics of all rows of a dask collection, one partition at a time.
 
-    Use this function to evaluate forecasts that are on several computers or do not fit into memory. Each task
-    reads and accumulates one partition. The accumulators, each of about a megabyte or less, are merged in a
-    tree. The result contains the metrics, the curves and the report of all rows.
+    Use this function to evaluate forecasts that are stored on several computers or do not fit into memory.
+    Each task reads and accumulates one partition. An accumulator needs about a megabyte or less. The
+    accumulators are merged in a tree. The result contains the metrics, the curves and the report of all rows.
 
     Parameters
     ----------
     accumulator : MetricAccumulator
-        Accumulator without rows; the result has the same parameters. It is not changed.
+        Accumulator without rows. It is not changed. The result has the same parameters.
     data : dask DataFrame, dask array of shape (n, p), or list of Delayed
         Rows in partitions. Each element of a list is a DataFrame or a two-dimensional array.
     y : str or int
         Column of the observed targets: a name, or the number of a column of an array.
     y_pred : pair of columns, mapping of level to column, or callable
-        Forecast of every target. A pair contains the columns of the means and the standard deviations of
-        normal forecasts. A mapping contains the column of the quantiles of each level. A callable gets a
+        Forecast of every target. A pair contains the columns of the means and of the standard deviations of
+        normal forecasts. A mapping contains, for each level, the column of the quantiles. A callable gets a
         partition and returns its forecasts, such as ``lambda part: predict_dist(model, part[features])``.
     sample_weight : str or int, default=None
         Number of repetitions of each row. Name or number of a column.
     split_every : int, default=8
-        Number of accumulators that one task merges, at least 2.
+        Number of accumulators that one task merges. At least 2.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def accumulate(
 
     See Also
     --------
-    skuq.monitoring.MetricAccumulator : The accumulated metrics, and how accumulators are merged.
+    skuq.monitoring.MetricAccumulator : The accumulator of one partition, and its metrics.
     predict : Columns of forecasts.
 
     Notes
@@ -77,7 +77,7 @@ def accumulate(
     >>> from skuq.integrations.dask import accumulate
     >>> from skuq.monitoring import MetricAccumulator
     >>> @delayed
-    ... def part(seed):  # reads a file, say
+    ... def part(seed):  # for example, reads a file
     ...     rng = np.random.default_rng(seed)
     ...     frame = pd.DataFrame({"loc": rng.normal(size=20_000), "scale": 1.0})
     ...     return frame.assign(y=rng.normal(frame["loc"]))
@@ -94,8 +94,8 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # The accumulator and the forecast are one node of the graph each, because each task would otherwise copy
-    # the model of a callable.
+    # The accumulator and the forecast are separate nodes of the graph. Otherwise, each task would contain a
+    # copy of the model.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
@@ -110,7 +110,7 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
     if accumulator.n_rows:
         raise ValueError(
             f"`accumulator` must not have rows, got {accumulator.n_rows} rows. These rows would be counted "
-            "in each partition. Pass a new accumulator, and add the rows to the result by `merge`."
+            f"once per partition. Pass a new accumulator, and merge `accumulator` into the result by `merge`."
         )
 
 
@@ -156,5 +156,5 @@ def _column(part: Any, name: Column) -> FloatArray:
 
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
-    """Return the sum of accumulators. They are not changed, because dask may use them again."""
+    """Return the sum of accumulators. The accumulators are not changed, because dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

@@ -22,8 +22,8 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
     Parameters
     ----------
     estimator : estimator
-        Any fitted estimator that `skuq.prediction.predict_dist` accepts. Each task predicts one partition, so
-        the estimator should use one thread: ``n_jobs=1``.
+        Any fitted estimator that `skuq.prediction.predict_dist` accepts. Each task predicts one partition.
+        Therefore, set ``n_jobs=1`` in the estimator.
     X : dask DataFrame or dask array of shape (n, n_features)
         Features. The blocks of an array must contain all columns of their rows.
     levels : array-like of shape (k,), default=None
@@ -38,7 +38,7 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     See Also
     --------
-    accumulate : Metrics of forecasts; it also accepts a function that returns distributions.
+    accumulate : Metrics of forecasts. It also accepts a function that returns distributions.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
     names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
-    # The model is one node of the graph, because each task would otherwise copy it.
+    # The model is a separate node of the graph. Otherwise, each task would contain a copy of the model.
     model = delayed(estimator, pure=False, traverse=False)
     if hasattr(X, "map_partitions"):
         meta = pd.DataFrame({name: np.empty(0) for name in names})

@@ -25,7 +25,7 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""Names of FLAML's regressors. CatBoost is missing, because FLAML needs a validation set for it."""
+"""Names of FLAML's regressors. CatBoost is missing, because FLAML needs a validation set to fit it."""
 
 
 class Learner:
@@ -71,7 +71,7 @@ def _blank() -> Any:
 def _time_limit(seconds: float | None) -> Iterator[None]:
     """Raise TimeoutError if the block takes longer.
 
-    It works only in the main thread of a system with SIGALRM.
+    The limit works only in the main thread of a system with SIGALRM.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
@@ -114,8 +114,8 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # FLAML's fit is not used, because it limits the address space of the process, and libraries
-            # reserve more address space than memory.
+            # FLAML's fit is not used, because it limits the address space of the process. Libraries reserve
+            # more address space than they use.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:
@@ -136,8 +136,8 @@ def _wrapped_class() -> Any:
 def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Learner:
     """Return a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
 
-    The learner has the same search space, first values and relative cost as FLAML's learner. Its model is
-    wrapped, so that the search optimizes the distribution instead of the point predictions.
+    The learner has the same search space, start values and relative cost as FLAML's learner. The model of the
+    learner is wrapped, so that the search optimizes the distribution instead of the point predictions.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If ``base`` is not one of these names. CatBoost is not supported, because FLAML chooses its number of
-        trees on a validation set outside the wrapper; inside the wrapper, each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported: FLAML chooses the number of its
+        trees on a validation set, which does not work inside the wrapper. Each trial would have 8192 trees.
 
     See Also
     --------
@@ -167,16 +167,16 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 
     Notes
     -----
-    The cost of a trial is the number of fits of the wrapper times the number of FLAML's folds.
-    ``partial(UncertaintyRegressor, effort="low")`` with ``eval_method="holdout"``, which has one fold, is the
-    fastest combination.
+    The cost of a trial is the number of fits of the wrapper times the number of FLAML's folds. The fastest
+    combination is ``partial(UncertaintyRegressor, effort="low")`` with ``eval_method="holdout"``, which has
+    one fold.
 
     If a trial exceeds the time budget, the signal SIGALRM stops it. The forecast of this trial is then the
     unconditional distribution of y. On Windows and outside the main thread, this signal does not exist and
-    trials are not stopped. Calls of compiled code are never stopped. The time of FLAML's last fit, to all
-    rows, is not part of its budget.
+    trials are not stopped. Calls of compiled code are never stopped. The last fit of FLAML, to all rows, is
+    not part of its time budget.
 
-    ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
+    With ``ensemble=True``, FLAML stacks the learners with a linear model that has no distribution. Use
     ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}`` instead. The
     ensemble is fitted after the end of the time budget.
 

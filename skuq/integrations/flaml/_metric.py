@@ -13,8 +13,8 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
-"""Loss of a trial that violates a constraint, times (1 + violation). It is finite, because FLAML discards
-infinite losses."""
+"""The loss of a trial that violates a constraint is this number times (1 + violation). It is finite, because
+FLAML discards infinite losses."""
 
 
 class Metric:
@@ -68,17 +68,17 @@ def metric(
     """Return a metric for FLAML's ``AutoML.fit(metric=...)`` from skuq metrics.
 
     FLAML calls a metric with the learner and the validation rows of a trial. Scorers of skuq have a different
-    signature, so they raise an error in FLAML. If FLAML gets the name of an unknown metric, all trials fail
+    signature and raise an error in FLAML. If FLAML gets the name of an unknown metric, all trials fail
     without an error message.
 
     Parameters
     ----------
     loss : str or scorer, default="crps"
         Metric that is minimized: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options.
-        Metrics for which larger is better are negated. Width and coverage have no direction: to minimize the
+        Metrics for which larger is better are negated. Width and coverage have no direction. To minimize the
         width, pass ``make_scorer("mpiw", greater_is_better=False)`` and a constraint on the coverage.
     *also_logged : str or scorer
-        More metrics, which are logged under their own names, without a change of sign.
+        More metrics that are logged under their own names. Their signs are not changed.
     subject_to : dict of str to (operator, limit), default=None
         Constraints on metrics, by abbreviation and in the units of the metric: ``{"picp": (">=", 0.88)}``.
         These metrics are also logged.
@@ -86,20 +86,20 @@ def metric(
     Returns
     -------
     metric : callable
-        Argument ``metric`` of FLAML, which can be pickled. Each trial predicts the distribution once for all
+        Argument ``metric`` of FLAML. It can be pickled. Each trial predicts the distribution once for all
         metrics.
 
     Raises
     ------
     TypeError
-        If a metric is neither a name nor a scorer of skuq, or is not a metric of distributions.
+        If a metric is neither a name nor a scorer of skuq, or if it is not a metric of distributions.
     ValueError
         If a metric is unknown, if the loss has no direction, if two metrics have the same name, or if a
         constraint is not a pair of an operator ("<=" or ">=") and a number.
 
     See Also
     --------
-    learner : Learners of FLAML with a predictive distribution, which this metric needs.
+    learner : Learners of FLAML with a predictive distribution. This metric needs such learners.
     skuq.model_selection.refit_best : Selection under constraints in scikit-learn's searches.
 
     Notes
@@ -108,9 +108,9 @@ def metric(
     that may be negative, such as the negative log-likelihood.
 
     A trial that violates a constraint has a loss of at least 1e100, so it is worse than each trial without a
-    violation. If all trials violate a constraint, the trial with the smallest relative violation is the best,
-    as in `skuq.model_selection.refit_best`. FLAML's own ``metric_constraints`` ignore logged values in
-    version 2.7.
+    violation. If all trials violate a constraint, the trial with the smallest relative violation is the best.
+    `skuq.model_selection.refit_best` uses the same rule. In FLAML 2.7, FLAML's own ``metric_constraints``
+    ignore logged values.
 
     In cross-validation, FLAML averages the losses of the folds, so a violation in one small fold excludes the
     trial. With ``fit(metric=m, cv_score_agg_func=m.aggregate)``, the constraints apply to the means over the
@@ -127,7 +127,7 @@ def metric(
     >>> round(loss, 2), round(logged["picp"], 2)
     (30.47, 0.9)
 
-    Pass it to FLAML by ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)``; see
+    Pass it to FLAML by ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)``. See
     `learner`. The next metric finds the narrowest intervals with sufficient coverage:
 
     >>> from skuq.metrics import make_scorer

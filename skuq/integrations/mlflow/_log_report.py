@@ -1,4 +1,4 @@
-"""Numbers and figures of a report. They are logged in the active MLflow run."""
+"""Numbers and figures of a report, logged in the active MLflow run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     report : UncertaintyReport
         Result of `skuq.evaluation.uncertainty_report`.
     figures : dict of str to display or matplotlib Figure, default=None
-        Figures by name, which are logged as ``<name>.png``. The figure of a display is logged.
+        Figures by name. They are logged as ``<name>.png``. For a display, its figure is logged.
 
     Raises
     ------
@@ -35,8 +35,8 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
     Notes
     -----
-    Each metric is logged under its abbreviation, such as ``"crps"``, and the bounds of its interval are
-    logged as ``"crps_low"`` and ``"crps_high"``. If there are several models, the names are
+    Each metric is logged under its abbreviation, such as ``"crps"``. The bounds of its confidence interval
+    are logged as ``"crps_low"`` and ``"crps_high"``. If there are several models, the names are
     ``"<model>/crps"``. NaN values are not logged, for example if intervals were not computed. The artifact
     ``uncertainty_report.txt`` contains the whole report, and ``uncertainty_report.csv`` contains the table.
     If no run is active, MLflow starts one.
@@ -55,8 +55,9 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
     if not isinstance(report, UncertaintyReport):
         raise TypeError(
-            f"`report` must be the result of uncertainty_report, got {type(report).__name__}. A selection of "
-            "its rows is a plain DataFrame; to select metrics, use `uncertainty_report(metrics=...)`."
+            f"`report` must be the result of uncertainty_report, got {type(report).__name__}. A selection "
+            f"of rows of a report is a plain DataFrame. To select metrics, use "
+            f"`uncertainty_report(metrics=...)`."
         )
     mlflow.log_metrics(_numbers(report))
     mlflow.log_text(report.to_text(), f"{_FILE}.txt")

@@ -20,11 +20,11 @@ class Metric:
 
 
 def metric(scorer: Any) -> Metric:
-    """Return a metric for skore's ``report.metrics.add``, given a metric of skuq.
+    """Convert a metric of skuq to a metric for skore's ``report.metrics.add``.
 
-    If skore gets a scikit-learn scorer, it calls the metric function of the scorer with the result of
-    ``predict``. Metrics of skuq need distributions, so the report would contain NaN for a scorer of skuq. If
-    skore gets a function that is not a scorer, it calls the function with the estimator. This function
+    If a scikit-learn scorer is passed to skore, skore calls the metric function of the scorer with the result
+    of ``predict``. Metrics of skuq need distributions, so the report would contain NaN for a scorer of skuq.
+    If a function that is not a scorer is passed, skore calls this function with the estimator. `metric`
     returns such a function.
 
     Parameters
@@ -35,9 +35,9 @@ def metric(scorer: Any) -> Metric:
     Returns
     -------
     metric : callable
-        ``metric(estimator, X, y)`` returns the value of the scorer; the larger the better. Its name is the
-        name of the scorer. Pass it to ``report.metrics.add`` of an ``EstimatorReport``, a
-        ``CrossValidationReport`` or a ``ComparisonReport``.
+        ``metric(estimator, X, y)`` returns the value of the scorer. The larger the better. The name of the
+        function is the name of the scorer. Pass the function to ``report.metrics.add`` of an
+        ``EstimatorReport``, a ``CrossValidationReport`` or a ``ComparisonReport``.
 
     Raises
     ------

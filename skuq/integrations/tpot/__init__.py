@@ -1,4 +1,4 @@
-"""Search space for TPOT, whose regressors predict a distribution. The package TPOT is required."""
+"""Search space for TPOT with regressors that predict a distribution. The package TPOT is required."""
 
 from skuq.integrations.tpot._search_space import search_space
 

@@ -22,16 +22,17 @@ def search_space(
 
     Pass ``search_space=search_space()``, ``scorers=[get_scorer("neg_crps")]``, ``scorers_weights=[1]`` and
     ``classification=False`` to ``TPOTEstimator``. TPOT accepts the scorers of skuq without changes. The
-    scorers need pipelines that predict a distribution, which TPOT's own search spaces do not contain.
+    scorers need pipelines that predict a distribution. TPOT's own search spaces do not contain such
+    pipelines.
 
     Parameters
     ----------
     regressors : sequence of str, default=("ExtraTreesRegressor", "KNeighborsRegressor", "LGBMRegressor", \
 "RidgeCV")
-        TPOT's names of regressors. TPOT's search spaces are used for these regressors.
+        Names of regressors in TPOT. For each regressor, TPOT's search space is used.
     options : dict, default=None
-        Parameters of `UncertaintyRegressor`. A list of at least two values is searched. None searches the
-        methods "residual" and "bootstrap", with low effort.
+        Parameters of `UncertaintyRegressor`. If a value is a list of at least two values, the parameter is
+        searched. None searches the methods "residual" and "bootstrap", with low effort.
     random_state : int or None, default=None
         Seed of all regressors. An integer makes results reproducible.
 
@@ -53,10 +54,10 @@ def search_space(
 
     Notes
     -----
-    TPOT starts dask processes even with ``n_jobs=1``. A script therefore needs the line
-    ``if __name__ == "__main__":``, unless you pass ``processes=False``. TPOT 1.1 imports ``pkg_resources``,
-    which setuptools contains up to version 80: use ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"``
-    raises an error in TPOT's own search space, whose mixing parameters start at 0.
+    TPOT starts dask processes even with ``n_jobs=1``. Therefore, a script needs the line ``if __name__ ==
+    "__main__":``. With ``processes=False``, the line is not needed. TPOT 1.1 imports ``pkg_resources``, which
+    setuptools contains only up to version 80. Therefore, use ``pip install tpot "setuptools<81"``.
+    ``"ElasticNetCV"`` raises an error, because the mixing parameter in TPOT's search space may be 0.
 
     Examples
     --------

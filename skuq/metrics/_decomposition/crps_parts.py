@@ -46,9 +46,8 @@ class _PartOfWeights:
         self.column, self.unit, self.dist = column, unit_of(y), dist
         self.y = y[np.newaxis] / self.unit
         self.grid, self.share = crps_levels(levels=levels)
-        self.size = max(
-            BLOCK // max(y.size, 1), 1
-        )  # levels at once: the memory does not grow with the levels
+        # Number of levels that are computed at once. The memory does not grow with the number of levels.
+        self.size = max(BLOCK // max(y.size, 1), 1)
         self.kept = self._block(0) if self.size >= self.grid.size else None
 
     def _block(self, start: int) -> QuantileSections:
@@ -60,7 +59,7 @@ class _PartOfWeights:
         for start in range(0, self.grid.size, self.size):
             sections = self._block(start) if self.kept is None else self.kept
             total += float(sections.parts(self.y, weights)[0, :, self.column] @ sections.share)
-        return max(self.unit * total, 0.0)  # The parts are not negative up to rounding.
+        return max(self.unit * total, 0.0)  # Without rounding errors, the parts are not negative.
 
 
 def miscalibration_of_weights(
@@ -104,11 +103,11 @@ def crps_miscalibration_error(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the miscalibration of the CRPS, the loss that an isotonic recalibration would remove.
+    r"""Return the miscalibration of the CRPS: the loss that an isotonic recalibration would remove.
 
-    The smaller the better, minimum is zero. The metric is not proper: the marginal distribution of the
-    targets as the forecast of every row has almost no miscalibration. Do not select models by this metric
-    alone. Select by `crps_loss`, and use the metric as a constraint, or together with
+    The smaller the better, minimum is zero. The metric is not proper: a forecast that predicts the marginal
+    distribution of the targets for every row has almost no miscalibration. Do not select models by this
+    metric alone. Select by `crps_loss`, and use the metric as a constraint, or together with
     `crps_discrimination_score`.
 
     Parameters
@@ -120,8 +119,9 @@ def crps_miscalibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=19
-        Quantile levels. An integer m means the centers of m cells of equal width. Increasing levels have the
-        widths of their cells as shares.
+        Quantile levels. An integer m divides [0, 1] into m cells of equal width and uses the centers of the
+        cells. If you pass increasing levels, the weight of each level is the width of its cell. The edges of
+        the cells are 0, 1 and the midpoints of adjacent levels.
 
     Returns
     -------
@@ -131,25 +131,26 @@ def crps_miscalibration_error(
     Warns
     -----
     SmallSampleWarning
-        With fewer than 500 rows.
+        If there are fewer than 500 rows.
 
     See Also
     --------
     crps_discrimination_score : The part of the CRPS that rewards forecasts that differ between rows.
-    skuq.evaluation.score_decomposition : All parts, with the limit of a calibrated forecast.
-    skuq.evaluation.compare_score_decompositions : Intervals of the differences between two models.
+    skuq.evaluation.score_decomposition : All parts, and the largest miscalibration that is plausible for a
+        calibrated forecast.
+    skuq.evaluation.compare_score_decompositions : Confidence intervals of the differences between two models.
 
     Notes
     -----
-    With the mean CRPS S of the forecast F and of the isotonic recalibration :math:`F^{rc}`,
+    Let S be the mean CRPS, F the forecast and :math:`F^{rc}` its isotonic recalibration. Then
 
     .. math:: \mathrm{MCB} = S(F) - S(F^{rc}).
 
-    At each level, the recalibrated quantile is the increasing function of the predicted quantile with the
-    smallest pinball loss on the same rows. A calibrated forecast therefore has a positive miscalibration,
-    which is 15 % of the CRPS with 100 rows and 4 % with 1000 rows. Rows that are repeated in a bootstrap
-    resample increase the miscalibration, so that percentile and BCa intervals are too high. The cost is
-    O(n log n) per level.
+    At each level, the recalibrated quantile is an increasing function of the predicted quantile. Of all
+    increasing functions, it is the function with the smallest pinball loss on the same rows. Therefore, even
+    a calibrated forecast has a positive miscalibration: about 15 % of the CRPS with 100 rows, and 4 % with
+    1000 rows. Bootstrap resamples contain repeated rows, which increase the miscalibration. Percentile and
+    BCa intervals of the miscalibration are therefore too high. The cost is O(n log n) per level.
 
     References
     ----------
@@ -197,11 +198,11 @@ def crps_discrimination_score(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the discrimination of the CRPS, the gain of the recalibrated over a constant forecast.
+    r"""Return the discrimination of the CRPS: the gain of the recalibrated forecast over a constant forecast.
 
-    The larger the better, minimum is zero. The metric is not proper: only the order of the predicted
-    quantiles counts, so that a biased or overconfident forecast may have the same discrimination as the true
-    distribution. The metric compares models that are recalibrated later.
+    The larger the better, minimum is zero. The metric is not proper: it depends only on the order of the
+    predicted quantiles, so a biased or overconfident forecast may have the same discrimination as the true
+    distribution. Use the metric to compare models that are recalibrated later.
 
     Parameters
     ----------
@@ -212,28 +213,30 @@ def crps_discrimination_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=19
-        Quantile levels. An integer m means the centers of m cells of equal width. Increasing levels have the
-        widths of their cells as shares.
+        Quantile levels. An integer m divides [0, 1] into m cells of equal width and uses the centers of the
+        cells. If you pass increasing levels, the weight of each level is the width of its cell. The edges of
+        the cells are 0, 1 and the midpoints of adjacent levels.
 
     Returns
     -------
     score : float
-        In the units of y, at most `crps_uncertainty`.
+        In the units of y. At most `crps_uncertainty`.
 
     See Also
     --------
     crps_miscalibration_error : The loss that a recalibration would remove.
-    skuq.evaluation.score_decomposition : All parts, with the limit of a calibrated forecast.
+    skuq.evaluation.score_decomposition : All parts, and the largest miscalibration that is plausible for a
+        calibrated forecast.
 
     Notes
     -----
-    With the mean CRPS S of the isotonic recalibration :math:`F^{rc}` and of the best constant forecast
-    :math:`F^{mg}`,
+    Let S be the mean CRPS, :math:`F^{rc}` the isotonic recalibration and :math:`F^{mg}` the best constant
+    forecast. Then
 
     .. math:: \mathrm{DSC} = S(F^{mg}) - S(F^{rc}).
 
-    The recalibration is fitted to the same rows. Even an uninformative forecast therefore has a positive
-    discrimination if its order of the rows is random. The cost is O(n log n) per level.
+    The recalibration is fitted to the same rows. Therefore, even a forecast that varies randomly between rows
+    has a positive discrimination. The cost is O(n log n) per level.
 
     References
     ----------
@@ -281,10 +284,10 @@ def crps_uncertainty(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = DEFAULT_LEVELS,
 ) -> float:
-    r"""Return the uncertainty of the CRPS, the score of the best constant forecast.
+    r"""Return the uncertainty of the CRPS: the score of the best constant forecast.
 
-    Neither larger nor smaller values are better. The uncertainty depends on the targets alone, so it is equal
-    for all models, and not a proper score. The uncertainty completes the decomposition: the CRPS is
+    Neither larger nor smaller values are better. The uncertainty depends only on the targets, so it is equal
+    for all models. It is not a proper score. The uncertainty completes the decomposition: the CRPS is
     `crps_miscalibration_error` - `crps_discrimination_score` + `crps_uncertainty`.
 
     Parameters
@@ -296,8 +299,9 @@ def crps_uncertainty(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=19
-        Quantile levels. An integer m means the centers of m cells of equal width. Increasing levels have the
-        widths of their cells as shares.
+        Quantile levels. An integer m divides [0, 1] into m cells of equal width and uses the centers of the
+        cells. If you pass increasing levels, the weight of each level is the width of its cell. The edges of
+        the cells are 0, 1 and the midpoints of adjacent levels.
 
     Returns
     -------
@@ -310,9 +314,9 @@ def crps_uncertainty(
 
     Notes
     -----
-    The best constant forecast has the empirical quantiles of the targets, so that the uncertainty approaches
-    half the mean absolute difference of two targets for many levels. With 19 levels, the three parts add up
-    to the CRPS of smooth forecasts within 0.5 %.
+    The quantiles of the best constant forecast are the empirical quantiles of the targets. For many levels,
+    the uncertainty approaches half the mean absolute difference of two targets. With 19 levels, the sum of
+    the three parts differs from the CRPS of a smooth forecast by less than 0.5 %.
 
     References
     ----------

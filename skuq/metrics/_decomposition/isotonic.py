@@ -70,7 +70,7 @@ def isotonic_quantile_ranks(
             gain[tied] = -np.inf
         cut = _best_cuts(gain, at_start, starts, lengths)
         cut[low == high] = (starts + lengths)[low == high]
-        # The first part of a segment keeps the lower half of the ranks, the second part the upper half.
+        # The first part of a segment keeps the lower half of the ranks. The second part keeps the upper half.
         begins = np.column_stack([starts, cut]).ravel()
         lows = np.column_stack([low, middle + 1]).ravel()
         highs = np.column_stack([np.where(low == high, high, middle), high]).ravel()

@@ -14,8 +14,7 @@ from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
     check_estimator,
-    check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     transform,
     unbiased_factor,
 )
@@ -56,8 +55,9 @@ def energy_score_loss(
     r"""Return the energy score of joint distributions of several targets.
 
     The smaller the better, minimum is zero. The energy score is the generalization of the CRPS to vectors. It
-    is strictly proper. It reacts to errors of the marginals much more than to errors of the dependence:
-    report `variogram_score_loss` too, and `linear_crps_loss` for the sums that matter.
+    is strictly proper. The score reacts much more to errors of the marginals than to errors of the
+    dependence. Therefore, also report `variogram_score_loss`. If certain sums of the targets matter, report
+    `linear_crps_loss` for these sums.
 
     Parameters
     ----------
@@ -68,35 +68,36 @@ def energy_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        "nrg" scores the distribution of the points; use it for `CopulaJoint` and `NormalJoint`, whose points
-        are evenly spaced levels. "fair" is an unbiased score of the distribution that the members of
-        an `EmpiricalJoint` were drawn from. It can be negative and requires at least two members.
+        A joint distribution has K points per row, such as the members of an `EmpiricalJoint`. "nrg" scores
+        the distribution of these points. Use "nrg" for `CopulaJoint` and `NormalJoint`, whose points are not
+        random. "fair" is for an `EmpiricalJoint` whose members are random draws: it is an unbiased estimate
+        of the score of the distribution from which the members were drawn. "fair" may be negative and
+        requires at least two members.
     scale : "std", array-like of shape (d,) or None, default=None
-        Divisor of each target. Distances depend on the units, so that a target in small units dominates the
-        score. "std" divides by the standard deviations of ``y_true``, which do not depend on the forecasts.
-        Scorers use "std".
+        Divisor of each target. Distances depend on the units: without a divisor, a target with large values
+        dominates the score. "std" divides by the standard deviations of ``y_true``. None means 1. Scorers use
+        "std".
     chain : callable, default=None
-        Chaining function of the threshold-weighted score, from points of shape (..., d) to points of the same
-        shape. For example, ``lambda y: np.maximum(y, 0)`` ignores differences between negative values.
+        Chaining function of the threshold-weighted score. The function maps points of shape (..., d) to
+        points of the same shape. For example, ``lambda y: np.maximum(y, 0)`` ignores differences between
+        negative values.
 
     Returns
     -------
     loss : float
-        In the units of the targets, without units if the targets are scaled.
+        In the units of the targets. If `scale` is given, the score has no units.
 
     See Also
     --------
-    variogram_score_loss : Sensitive to the dependence of the targets.
+    variogram_score_loss : Score that is sensitive to the dependence of the targets.
     crps_loss : Score of one target.
 
     Notes
     -----
     .. math:: \mathrm{ES}(F, y) = E\lVert X - y \rVert - \tfrac12 E\lVert X - X' \rVert, \quad X, X' \sim F.
 
-    For d = 1, the score is the CRPS of the marginal. The cost is O(n K^2 d) for K points per row, and
-    O(K^2 d + n K^2) for an `EmpiricalJoint` with members of shape (m, d). Distances are computed from
-    differences: the expansion of squared distances into products loses all digits for clusters far from each
-    other.
+    For d = 1, the score is the CRPS of the marginal. The cost is O(n K^2 d) for K points per row. If all rows
+    of an `EmpiricalJoint` have the same K members, the cost is O(K^2 d + n K^2).
 
     References
     ----------
@@ -114,8 +115,7 @@ def energy_score_loss(
     (1.25, 0.0)
     """
     check_energy(estimator=estimator, scale=scale, chain=chain)
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     return weighted_mean(energy_rows(y, dist, divisor, estimator, chain), weight)
 
 

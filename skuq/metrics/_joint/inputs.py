@@ -1,4 +1,4 @@
-"""Validation of the arguments of metrics of several targets."""
+"""Validation of the arguments of metrics for several targets."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ def check_joint_forecast(
     y, _ = rows_with_weight(y, weight)
     dist, weight = rows_with_weight(y_pred, weight)
     return y, dist, weight
+
+
+def check_scaled_forecast(
+    y_true: ArrayLike,
+    y_pred: Any,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | Literal["std"] | None,
+) -> tuple[FloatArray, JointDistribution, FloatArray | None, FloatArray]:
+    """Return the results of `check_joint_forecast`, and the divisor of each target."""
+    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
+    return y, dist, weight, check_scale(scale, y, weight)
 
 
 def check_estimator(estimator: str) -> None:

@@ -13,7 +13,7 @@ from skuq.distributions import ConcatenatedJoint, EmpiricalJoint, JointDistribut
 from skuq.metrics._joint.inputs import (
     check_estimator,
     check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     unbiased_factor,
 )
 from skuq.metrics._spec import metric
@@ -43,8 +43,8 @@ def mean_crps_loss(
 ) -> float:
     """Return the mean of the CRPS of all targets.
 
-    The smaller the better, minimum is zero. The score is proper. It depends on the marginals only, and not on
-    the dependence of the targets.
+    The smaller the better, minimum is zero. The score is proper. It depends only on the marginals, not on the
+    dependence of the targets.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def mean_crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     scale : "std", array-like of shape (d,) or None, default=None
-        Divisor of each target, see `energy_score_loss`. Scorers use "std".
+        Divisor of each target. See `energy_score_loss`. Scorers use "std".
 
     Returns
     -------
     loss : float
-        In the units of the targets, without units if the targets are scaled.
+        In the units of the targets. If `scale` is given, the score has no units.
 
     See Also
     --------
@@ -68,7 +68,7 @@ def mean_crps_loss(
 
     Notes
     -----
-    The cost is the cost of d calls of `crps_loss`.
+    The score costs as much as d calls of `crps_loss`.
 
     Examples
     --------
@@ -78,8 +78,7 @@ def mean_crps_loss(
     >>> round(mean_crps_loss([[0.0, 0.0]], dist), 4)
     0.2337
     """
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     columns = zip(dist.marginals(), y.T, divisor, strict=True)
     scores = np.mean([marginal.crps(target) / unit for marginal, target, unit in columns], axis=0)
     return weighted_mean(scores, weight)
@@ -106,9 +105,9 @@ def linear_crps_loss(
 ) -> float:
     """Return the CRPS of a weighted sum of the targets, w'y.
 
-    The smaller the better, minimum is zero. The score is proper for the distribution of the sum. It depends
-    on the dependence of the targets: if the targets go together, independent targets make the distribution of
-    the sum too narrow.
+    The smaller the better, minimum is zero. The score is proper for the distribution of the sum. The score is
+    sensitive to the dependence of the targets. For example, if the targets are positively correlated, a
+    forecast with independent targets predicts a distribution of the sum that is too narrow.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def linear_crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     w : array-like of shape (d,), default=None
-        Weight of each target; None gives the sum of the targets.
+        Weight of each target. None means 1 for every target.
 
     Returns
     -------
@@ -128,7 +127,7 @@ def linear_crps_loss(
 
     See Also
     --------
-    skuq.distributions.JointDistribution.linear : Distribution of the sum, for every other univariate metric.
+    skuq.distributions.JointDistribution.linear : Distribution of the sum. Every univariate metric accepts it.
 
     Notes
     -----
@@ -169,8 +168,8 @@ def dawid_sebastiani_loss(
 ) -> float:
     r"""Return the Dawid-Sebastiani score of the predicted means and covariances.
 
-    The smaller the better, without a minimum. The score is proper and depends on the mean and the covariance
-    of the forecast only. For normal distributions it is an affine function of the log score.
+    The smaller the better, without a minimum. The score is proper and depends only on the mean and the
+    covariance of the forecast. For normal distributions, the score is an affine function of the log score.
 
     Parameters
     ----------
@@ -181,8 +180,8 @@ def dawid_sebastiani_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        "nrg" uses the covariance of the distribution. "fair" uses the unbiased covariance of the members of
-        an `EmpiricalJoint`, with the divisor m - 1; it has no effect on other distributions.
+        "nrg" uses the covariance of the distribution. "fair" uses the unbiased covariance of the m members of
+        an `EmpiricalJoint`, i.e. the divisor m - 1. "fair" has no effect on other distributions.
 
     Returns
     -------
@@ -196,7 +195,7 @@ def dawid_sebastiani_loss(
 
     See Also
     --------
-    energy_score_loss : Depends on the whole distribution.
+    energy_score_loss : Score that depends on the whole distribution.
 
     Notes
     -----

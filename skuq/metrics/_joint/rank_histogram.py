@@ -32,16 +32,17 @@ PRE_RANKS: dict[str, Callable[[FloatArray, float], FloatArray]] = {
 
 @dataclass(frozen=True, eq=False)
 class JointRankHistogram:
-    """Histogram of the ranks of the observed vectors among the points of their forecasts.
+    """Rank histogram of joint distributions; returned by `joint_rank_histogram`.
 
     Parameters
     ----------
     proportions : ndarray of shape (k,)
-        Share of rows in each bin, in [0, 1]. All bins of a calibrated forecast have the expected share 1/k.
+        Share of rows in each bin, in [0, 1]. For a calibrated forecast, the expected share of every bin is
+        1/k.
     edges : ndarray of shape (k + 1,)
         Edges of the bins, from 0 to 1.
     kind : {"average_rank", "band_depth"}
-        Number by which vectors are ranked.
+        Quantity by which vectors are ranked.
     n_rows : float
         Number of rows including repetitions.
 
@@ -61,9 +62,9 @@ class JointRankHistogram:
 
     @property
     def reliability_index(self) -> float:
-        """Sum of the absolute differences of the shares from 1/k; 0 if all bins are equal.
+        """Sum of the absolute differences between the shares and 1/k. It is 0 if all bins are equal.
 
-        Chance alone gives about 0.2 for 10 bins and 100 rows, and about 0.1 for 500 rows.
+        For a calibrated forecast and 10 bins, the sum is about 0.2 for 100 rows and about 0.1 for 500 rows.
         """
         return float(np.abs(np.asarray(self.proportions) - 1.0 / len(self.proportions)).sum())
 
@@ -78,8 +79,8 @@ def joint_rank_histogram(
 ) -> JointRankHistogram:
     r"""Return a rank histogram of joint distributions of several targets.
 
-    The histogram of a calibrated forecast is uniform, up to chance. The two kinds detect different errors, so
-    compute both.
+    The histogram of a calibrated forecast is uniform except for random variation. The two kinds detect
+    different errors, so compute both.
 
     Parameters
     ----------
@@ -91,29 +92,30 @@ def joint_rank_histogram(
         "average_rank" ranks vectors by the mean rank of their components. High bins at both ends mean that
         the marginals are too narrow, or that the predicted dependence is too weak. High bins in the middle
         mean the opposite. "band_depth" ranks vectors by their closeness to the center of the forecast. High
-        bins on the left mean that too many observed vectors are extreme. This kind also detects errors of
-        correlations with opposite signs, which cancel in the mean rank.
+        bins on the left mean that too many observed vectors are extreme. If the errors of two correlations
+        have opposite signs, the errors cancel in "average_rank", but "band_depth" detects them.
     n_bins : int, default=10
-        Number of bins of equal width, at least 2.
+        Number of bins of equal width. At least 2.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     histogram : JointRankHistogram
-        Shares of the bins.
+        Share of rows in each bin.
 
     See Also
     --------
-    skuq.displays.JointRankHistogramDisplay : Plot with the band of a calibrated forecast.
+    skuq.displays.JointRankHistogramDisplay : Plot of the histogram.
     variogram_score_loss : Score that reacts to errors of the dependence.
 
     Notes
     -----
-    Let :math:`r_j(z)` be the rank of component j of z among the observed vector and the K points of the
-    forecast. The average rank of z is the mean of :math:`r_j(z)`, and its band depth is, up to constants, the
-    mean of :math:`(K + 1 - r_j(z)) (r_j(z) - 1)`. The row's value is the rank of the observed vector by this
-    number, with ties spread evenly. The cost is O(n K d log K).
+    A row has K + 1 vectors: the observed vector and the K points of the forecast. Let :math:`r_j(z)` be the
+    rank of component j of vector z among these vectors. The average rank of z is the mean of :math:`r_j(z)`
+    over j. Up to constants, the band depth of z is the mean of :math:`(K + 1 - r_j(z)) (r_j(z) - 1)` over j.
+    The histogram counts the rank of the observed vector by average rank or band depth. Ties are spread evenly
+    over the ranks. The cost is O(n K d log K).
 
     References
     ----------

@@ -14,8 +14,7 @@ from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
     check_estimator,
-    check_joint_forecast,
-    check_scale,
+    check_scaled_forecast,
     transform,
     unbiased_factor,
 )
@@ -59,9 +58,10 @@ def variogram_score_loss(
 ) -> float:
     r"""Return the variogram score of joint distributions of several targets.
 
-    The smaller the better, minimum is zero. The score compares the differences between two targets with their
-    expected differences, so that it reacts strongly to a wrong dependence. It is proper, but not strictly: it
-    ignores a constant that is added to all targets. Use it together with `energy_score_loss`.
+    The smaller the better, minimum is zero. For each pair of targets, the score compares the observed
+    difference with the expected difference. The score therefore reacts strongly to a wrong dependence. The
+    score is proper, but not strictly proper: it does not change if the same constant is added to the
+    forecasts of all targets. Use it together with `energy_score_loss`.
 
     Parameters
     ----------
@@ -74,30 +74,34 @@ def variogram_score_loss(
     p : float, default=0.5
         Order of the variogram, positive. Small orders are robust to large differences.
     estimator : {"nrg", "fair"}, default="nrg"
-        "nrg" scores the distribution of the points; "fair" is unbiased for members that are random draws, see
-        `energy_score_loss`.
+        "nrg" scores the distribution of the points. "fair" is an unbiased estimate for members that are
+        random draws. See `energy_score_loss`.
     pair_weight : array-like of shape (d, d), default=None
-        Non-negative weight of each pair of targets; None gives ones.
+        Non-negative weight of each pair of targets. None means 1 for every pair.
     scale : "std", array-like of shape (d,) or None, default=None
-        Divisor of each target, see `energy_score_loss`. Differences of targets in different units require a
-        scale. Scorers use "std".
+        Divisor of each target. See `energy_score_loss`. If the targets have different units, a scale is
+        required. Scorers use "std".
     chain : callable, default=None
-        Chaining function of the threshold-weighted score, see `energy_score_loss`.
+        Chaining function of the threshold-weighted score. See `energy_score_loss`.
 
     Returns
     -------
     loss : float
-        In the units of the targets to the power 2p. Every pair counts twice, as (a, b) and (b, a). Zero if
-        d = 1.
+        In the units of the targets to the power 2p. Every pair counts twice: as (a, b) and as (b, a). If d =
+        1, the score is 0.
 
     See Also
     --------
-    energy_score_loss : Strictly proper, and sensitive to the marginals.
+    energy_score_loss : Strictly proper score that is sensitive to the marginals.
 
     Notes
     -----
     .. math:: \mathrm{VS}_p(F, y) = \sum_{a, b} w_{ab} \bigl( |y_a - y_b|^p - E |X_a - X_b|^p \bigr)^2,
         \quad X \sim F.
+
+    If the means of two targets differ much, the differences of their dependence are small compared with the
+    differences between the targets, and the score reacts weakly to the dependence. Subtract the means of the
+    training targets with ``chain=lambda y: y - y_train.mean(axis=0)``.
 
     The cost is O(n K d^2) for K points per row.
 
@@ -115,8 +119,7 @@ def variogram_score_loss(
     4.5
     """
     check_variogram(p=p, estimator=estimator, pair_weight=pair_weight, scale=scale, chain=chain)
-    y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    divisor = check_scale(scale, y, weight)
+    y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     pairs = _read_pair_weight(pair_weight, y.shape[1])
     return weighted_mean(variogram_rows(y, dist, p, pairs, divisor, estimator, chain), weight)
 
@@ -135,7 +138,7 @@ def variogram_rows(
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
         members, observed = transform(points, chain, scale), targets[rows]
-        # coincidence / (1 - coincidence), the share of the variance that "fair" subtracts
+        # "fair" subtracts the share coincidence / (1 - coincidence) of the variance.
         share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if estimator == "fair" else None
         scores = np.empty(len(observed))
         step = max(1, CACHED // (members.shape[1] * members.shape[2]))

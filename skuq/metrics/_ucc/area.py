@@ -1,6 +1,6 @@
 """Areas under the uncertainty characteristics curve.
 
-They are exact, or follow the rules of the paper or of UQ360.
+The areas are exact, or they follow the rules of the paper or of UQ360.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
 
 
 def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_range: Range | None) -> float:
-    """Return the area between the points that are nearest to the limits, as UQ360 computes it."""
+    """Return the area between the points that are nearest to the limits. UQ360 uses this area."""
     begin, end = 0, x.size - 1
     if x_range is not None:
         begin, end = (_nearest(x, limit, total=float(x[-1])) for limit in x_range)

@@ -26,7 +26,7 @@ ZERO_BANDS = ("keep", "min")
 class Bands(NamedTuple):
     """Errors and bands of the rows with positive weight.
 
-    If the bands are symmetric, both are the same array.
+    If the bands are symmetric, ``lower`` and ``upper`` are the same array.
     """
 
     error: FloatArray

@@ -32,8 +32,8 @@ class CharacteristicsComparison:
         rate counts for the first of these models. A miss rate that no model reaches counts for no model.
         "dominated_by": the models that dominate this model, separated by commas.
     front : DataFrame
-        The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
-        "miss_rate_high", in decreasing order of miss rates.
+        The Pareto front. One row per interval of miss rates, in decreasing order. "model": narrowest model on
+        this interval. "miss_rate_low" and "miss_rate_high": bounds of the interval.
 
     Examples
     --------
@@ -61,20 +61,20 @@ def compare_characteristics_curves(
     Parameters
     ----------
     curves : mapping of str to UncertaintyCharacteristicsCurve
-        At least two curves of the same targets, by name.
+        At least two curves of the same targets. The keys are the names of the models.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Cost of width.
+        Coordinate on the x axis. Both options measure the width of the bands.
 
     Returns
     -------
     comparison : CharacteristicsComparison
-        ``models`` has one row per model, with the area, the share of the miss rates at which the model is
-        best, and the models that dominate it. ``front`` has the narrowest model on each interval of miss
-        rates.
+        ``models`` has one row per model. The columns are the area, the share of the miss rates at which the
+        model is best, and the models that dominate this model. ``front`` has the narrowest model on each
+        interval of miss rates.
 
     See Also
     --------
-    paired_permutation_test : Test whether the difference of two models may be chance.
+    paired_permutation_test : Test of the difference between two models.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The four coordinates of the uncertainty characteristics curve, which are metrics of intervals."""
+"""The four coordinates of the uncertainty characteristics curve. They are metrics of intervals."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def interval_miss_rate(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the miss rate, the share of targets outside their interval.
+    r"""Return the miss rate: the share of targets outside their interval.
 
     Neither larger nor smaller values are better: compare the miss rate with one minus the nominal coverage.
-    The miss rate is one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics
-    curve. The metric is not proper: infinite intervals never miss (see the example). Do not select models by
-    this metric.
+    The miss rate is one minus `prediction_interval_coverage`. It is an axis of the uncertainty
+    characteristics curve. The metric is not proper: infinite intervals never miss (see the example). Do not
+    select models by this metric.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def interval_miss_rate(
     Returns
     -------
     share : float
-        In [0, 1]; ``1 - coverage`` for intervals with nominal coverage.
+        In [0, 1]. The best value is ``1 - coverage``.
 
     See Also
     --------
-    interval_deficit : The mean distance of missed targets.
+    interval_deficit : Mean distance of missed targets from their interval.
 
     Notes
     -----
@@ -95,7 +95,7 @@ def interval_miss_rate(
     >>> from skuq.metrics import interval_miss_rate
     >>> interval_miss_rate([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
     0.25
-    >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # useless
+    >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # infinite intervals
     0.0
     """
     return 1.0 - prediction_interval_coverage(y_true, y_pred, sample_weight=sample_weight, coverage=coverage)
@@ -126,7 +126,7 @@ def mean_interval_half_width(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the mean half width of the intervals (bandwidth), half of `mean_interval_width`.
+    r"""Return the mean half width of the intervals (bandwidth): half of `mean_interval_width`.
 
     The smaller the better at equal coverage, minimum is zero. The half width is an axis of the uncertainty
     characteristics curve. The half width depends on the forecasts alone. The metric is not proper: intervals
@@ -136,7 +136,7 @@ def mean_interval_half_width(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. The metric checks them, but does not use them. All metrics have this argument.
+        Observed targets. They are validated but not used. The argument exists because all metrics have it.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -168,7 +168,7 @@ def mean_interval_half_width(
     >>> from skuq.metrics import mean_interval_half_width
     >>> mean_interval_half_width(None, [[0.0, 2.0], [1.0, 5.0]])
     1.5
-    >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # always wrong
+    >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # all targets missed
     0.0
     """
     return mean_interval_width(y_true, y_pred, sample_weight=sample_weight, coverage=coverage) / 2
@@ -218,13 +218,13 @@ def interval_excess(
     coverage: float = DEFAULT_COVERAGE,
     side: str = "nearest",
 ) -> float:
-    r"""Return the excess, the mean distance of covered targets from the nearer bound.
+    r"""Return the excess: the mean distance of covered targets from the nearer bound.
 
-    The smaller the better at equal coverage, minimum is zero. The mean is over all rows, with 0 for missed
-    targets. The excess is the part of the width that was not needed to cover the targets. The excess is an
-    axis of the uncertainty characteristics curve and the counterpart of `interval_deficit`. The metric is not
-    proper: intervals that miss every target have an excess of 0 (see the example). Do not select models by
-    this metric.
+    The smaller the better at equal coverage, minimum is zero. The mean is computed over all rows. Missed
+    targets count as 0. The excess is the part of the width that was not needed to cover the targets. The
+    excess is an axis of the uncertainty characteristics curve. `interval_deficit` is the same mean distance
+    for missed targets. The metric is not proper: intervals that miss every target have an excess of 0 (see
+    the example). Do not select models by this metric.
 
     Parameters
     ----------
@@ -237,9 +237,10 @@ def interval_excess(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     side : {"nearest", "active"}, default="nearest"
-        Whether the distance is measured to the nearer bound (eq. 6 of [1]_), or to the bound on the side of
-        the forecast mean on which the target lies (as in the package UQ360). The two distances may differ for
-        asymmetric intervals. Bounds have no mean, so they require "nearest".
+        "nearest" measures the distance to the nearer bound (eq. 6 of [1]_). "active" measures the distance to
+        the upper bound if the target is above the forecast mean, and to the lower bound otherwise (as in the
+        package UQ360). The two distances may differ for asymmetric intervals. If `y_pred` holds bounds, only
+        "nearest" is possible, because the mean is unknown.
 
     Returns
     -------
@@ -265,7 +266,7 @@ def interval_excess(
     >>> from skuq.metrics import interval_excess
     >>> interval_excess([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     0.25
-    >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # always wrong
+    >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # all targets missed
     0.0
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
@@ -298,13 +299,13 @@ def interval_deficit(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Return the deficit, the mean distance of missed targets from their interval.
+    r"""Return the deficit: the mean distance of missed targets from their interval.
 
-    The smaller the better at equal width, minimum is zero. The mean is over all rows, with 0 for covered
-    targets. The deficit is a miss rate in which each miss is weighted by its distance. The deficit is an axis
-    of the uncertainty characteristics curve. The metric is not proper: infinite intervals have a deficit of 0
-    (see the example). Do not select models by this metric. A weighted sum of width and deficit is the proper
-    `interval_score_loss`.
+    The smaller the better at equal width, minimum is zero. The mean is computed over all rows. Covered
+    targets count as 0. The deficit is a miss rate in which each miss is weighted by its distance. The deficit
+    is an axis of the uncertainty characteristics curve. The metric is not proper: infinite intervals have a
+    deficit of 0 (see the example). Do not select models by this metric. The proper `interval_score_loss` is a
+    weighted sum of width and deficit.
 
     Parameters
     ----------
@@ -342,7 +343,7 @@ def interval_deficit(
     >>> from skuq.metrics import interval_deficit
     >>> interval_deficit([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     3.5
-    >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # useless
+    >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # infinite intervals
     0.0
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)

@@ -30,7 +30,7 @@ VARY = ("scale", "bias")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One scale or bias of the bands, and its four coordinates.
+    """Coordinates of the curve at one scale or bias of the bands.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class OperatingPoint:
     miss_rate : float
         Share of targets outside their interval.
     excess : float
-        Mean distance from a covered target to the nearer bound, 0 for missed targets, in the units of y.
+        Mean distance of covered targets from the nearer bound, in the units of y. Missed targets count as 0.
     deficit : float
-        Mean distance from a missed target to the nearer bound, 0 for covered targets, in the units of y.
+        Mean distance of missed targets from the nearer bound, in the units of y. Covered targets count as 0.
 
     Examples
     --------
@@ -98,13 +98,13 @@ class UncertaintyCharacteristicsCurve:
     Parameters
     ----------
     parameter : ndarray of shape (m,)
-        Factor of the bands, or number added to the bands; strictly increasing.
+        Factor of the bands, or number added to the bands. The values are strictly increasing.
     bandwidth, miss_rate, excess, deficit : ndarray of shape (m,)
-        The four coordinates, as in `OperatingPoint`.
+        Coordinates at each corner. See `OperatingPoint`.
     vary : {"scale", "bias"}
         Meaning of the parameter.
     target_std : float
-        Standard deviation of the targets, the unit for ``normalize="std"``.
+        Standard deviation of the targets. It is the unit if ``normalize="std"``.
     end_slopes : tuple of float
         Slopes of bandwidth and excess beyond the last corner.
 
@@ -141,13 +141,13 @@ class UncertaintyCharacteristicsCurve:
         Parameters
         ----------
         parameter : float
-            For ``vary="scale"`` at least 0; the factor 1 gives the original bands. For ``vary="bias"`` any
-            number; the number 0 gives the original bands.
+            For ``vary="scale"``, a factor of at least 0. The factor 1 gives the original bands. For
+            ``vary="bias"``, any number. The number 0 gives the original bands.
 
         Returns
         -------
         point : OperatingPoint
-            Four coordinates at the parameter.
+            Coordinates of the curve at this parameter.
         """
         value = check_number(parameter, "parameter")
         if self.vary == "scale" and value < 0:
@@ -180,7 +180,7 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         point : OperatingPoint
-            Operating point with this scale or bias.
+            Coordinates of the narrowest bands, and their scale or bias.
         """
         limit = check_number(miss_rate, "miss_rate")
         if not 0 <= limit <= 1:
@@ -204,9 +204,9 @@ class UncertaintyCharacteristicsCurve:
             A number is the weight c in [0, 1] of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`. A pair
             contains the non-negative costs of one unit of x and of one unit of y.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            Cost of width.
+            Coordinate on the x axis. Both options measure the width of the bands.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            Cost of misses.
+            Coordinate on the y axis. Both options measure the missed targets.
 
         Returns
         -------
@@ -216,10 +216,9 @@ class UncertaintyCharacteristicsCurve:
 
         Notes
         -----
-        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha), 2 (1 + alpha)
-        / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled by k. Remark 3 of
-        Navratil et al. (2023) states the equality for the miss rate and another c, but there it does not
-        hold.
+        Let x be the bandwidth, y the deficit and c = alpha / (1 + alpha). Then 2 (1 + alpha) / alpha C(k) is
+        the mean interval score, at coverage 1 - alpha, of the bands scaled by k. Remark 3 of Navratil et al.
+        (2023) states this equality with the miss rate as y and with another c. That statement is wrong.
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
@@ -251,17 +250,17 @@ class UncertaintyCharacteristicsCurve:
         Parameters
         ----------
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            Abscissa, a cost of width.
+            Coordinate on the x axis. Both options measure the width of the bands.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            Ordinate, a cost of misses.
+            Coordinate on the y axis. Both options measure the missed targets.
         x_range, y_range : pair of float, default=None
-            Closed range of x or of y for a partial area; pass at most one of the two. The result is the area
+            Closed range of x or y for a partial area. Pass at most one of the two. The result is the area
             between this part of the curve and the x axis. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
             "exact" is the integral of the curve. "rectangle" is the sum of eq. 14, which uses the value at
             the right end of each step. "trapezoid" uses straight lines between the corners. "uq360" is the
-            rule of the package UQ360: it uses straight lines from the first critical point on, and moves the
-            limits to the nearest critical points.
+            rule of the package UQ360: it uses straight lines between the corners, starts at the first corner
+            with bands wider than 0, and moves the limits to the nearest corners.
         normalize : "std", float or None, default=None
             Unit of all axes except the miss rate, and of the ranges. "std" is the standard deviation of the
             targets. None means the units of y. If all targets are equal, "std" means the units of y too.
@@ -315,7 +314,7 @@ def uncertainty_characteristics_curve(
     side: str = "nearest",
     zero_band: str = "keep",
 ) -> UncertaintyCharacteristicsCurve:
-    r"""Return the uncertainty characteristics curve (UCC), the trade-off between width and miss rate.
+    r"""Return the uncertainty characteristics curve (UCC): the trade-off between width and miss rate.
 
     All bands are multiplied by a factor k that increases from 0 until the bands cover every target. The curve
     contains the mean bandwidth, miss rate, excess and deficit at each k. A lower curve is better. If two
@@ -332,22 +331,24 @@ def uncertainty_characteristics_curve(
         Number of repetitions of each row.
     bands : {"std", "constant"} or float, default="std"
         Bands of a distribution. "std" is one standard deviation on each side of the mean. "constant" is the
-        same band for every row, which is the reference of the paper. A number is the coverage of the central
-        interval. Its bands extend from the median to the bounds and may be asymmetric. If `y_pred` holds
-        bounds, leave `bands` out or pass "constant".
+        same band for every row. These bands are the reference of the paper. A number is the coverage of a
+        central interval. The bands then extend from the median to the bounds of this interval and may be
+        asymmetric. If `y_pred` holds bounds, leave `bands` out or pass "constant".
     point : array-like of shape (n,), default=None
-        Point predictions inside the bounds, from which the bands start. None means the mean, the median, or
-        the middle of the bounds.
+        Point predictions from which the bands extend to both sides. They must lie inside the bounds. None
+        means the mean for "std" and "constant", the median if `bands` is a number, and the middle of the
+        bounds if `y_pred` holds bounds.
     vary : {"scale", "bias"}, default="scale"
         Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
         This number may be negative, but bands are never negative.
     side : {"nearest", "active"}, default="nearest"
-        Whether the excess is measured to the nearer bound (eq. 6), or to the bound on the side of the target
-        (as in the package UQ360). The two distances differ only for asymmetric bands.
+        Bound to which the excess is measured. "nearest" is the nearer bound (eq. 6). "active" is the bound on
+        the same side of the point prediction as the target (as in the package UQ360). The two options differ
+        only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
-        Treatment of bands of width 0. "keep" leaves them unchanged, so these rows are missed at every factor,
-        unless the target equals the prediction. "min" replaces them by the smallest positive band on the same
-        side, as in UQ360.
+        Treatment of bands of width 0. "keep" leaves these bands unchanged. A target that differs from its
+        point prediction is then missed at every factor. "min" replaces these bands by the smallest positive
+        band on the same side, as in UQ360.
 
     Returns
     -------
@@ -362,15 +363,15 @@ def uncertainty_characteristics_curve(
 
     Notes
     -----
-    At the critical scale of a row, the band just reaches the target:
-    :math:`k_i = |y_i - \hat y_i| / z_i` (eq. 8). For rows sorted by this scale, with the sums
-    :math:`A_i, D_i` of the first i active bands and errors,
+    The critical scale :math:`k_i = |y_i - \hat y_i| / z_i` is the factor at which the band of row i just
+    reaches the target (eq. 8). The rows are sorted by this scale. Let :math:`A_i` be the sum of the first i
+    bands :math:`z`, and :math:`D_i` the sum of the first i absolute errors. For symmetric bands,
 
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
         \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
-    for symmetric bands. The cost is one sort, O(n log n). If several rows have the same scale, the
-    coordinates are computed at the last of these rows (lemma 1).
+    The cost is one sort, O(n log n). If several rows have the same scale, the coordinates are computed at the
+    last of these rows (lemma 1).
 
     References
     ----------

@@ -54,8 +54,8 @@ def scale_path(
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
-    # A row with an error and a band of 0 is missed at every scale. It adds a constant to the deficit and no
-    # corner.
+    # A row with an error and a band of 0 is missed at every scale. It adds a constant to the deficit, but it
+    # adds no corner.
     constant_deficit = 0.0
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
@@ -164,7 +164,10 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 def _turns(
     error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the biases at which the inactive bound becomes the nearer bound, and the bands of these rows."""
+    """Return the turns: the biases at which the inactive bound of a row becomes the nearer bound.
+
+    Also return the inactive bands and the weights of these rows.
+    """
     if lower is upper:
         return _NO_TURNS
     other = np.where(error >= 0, lower, upper)

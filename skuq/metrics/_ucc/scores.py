@@ -161,30 +161,32 @@ def auucc_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        Abscissa.
+        Coordinate on the x axis.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Ordinate. With "deficit", the area is in squared units of y.
+        Coordinate on the y axis. With "deficit", the area is in squared units of y.
     x_range, y_range : pair of float, default=None
-        Range of x or y for a partial area; pass at most one. The curve is cut exactly at the limits.
+        Range of x or y for a partial area. Pass at most one of the two. The curve is cut exactly at the
+        limits.
     rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-        "exact" is the integral of the curve, "rectangle" the sum of eq. 14 of [1]_. "trapezoid" uses straight
-        lines between corners. "uq360" is the rule of the package UQ360; see
+        "exact" is the integral of the curve. "rectangle" is the sum of eq. 14 of [1]_. "trapezoid" uses
+        straight lines between corners. "uq360" is the rule of the package UQ360. See
         `UncertaintyCharacteristicsCurve.area`.
     normalize : "std", float or None, default=None
-        Unit of all axes except the miss rate: standard deviation of the targets (UQ360), a number, or the
-        units of y.
+        Unit of all axes except the miss rate. "std" is the standard deviation of the targets, as in UQ360.
+        None means the units of y.
     bands : "std" or float, default="std"
-        One standard deviation around the mean, or the central interval of this coverage around the median.
+        "std" is one standard deviation on each side of the mean. A number is the coverage of a central
+        interval. The bands then extend from the median to the bounds of this interval.
     vary : {"scale", "bias"}, default="scale"
         Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
     zero_band : {"keep", "min"}, default="keep"
-        Treatment of bands of width 0. "keep" leaves them unchanged, so their width is 0 for any factor. "min"
-        replaces them by the smallest positive band, as in UQ360.
+        Treatment of bands of width 0. "keep" leaves these bands unchanged, so their width is 0 at every
+        factor. "min" replaces these bands by the smallest positive band, as in UQ360.
 
     Returns
     -------
     area : float
-        In the units of y. Infinite if a row has an error but a band of 0.
+        In the units of y. Infinite if a row with a band of width 0 has an error.
 
     See Also
     --------
@@ -197,9 +199,9 @@ def auucc_loss(
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
     The band of row i just reaches the target at the scale :math:`k_i`. The exact area is the mean bandwidth
-    at these scales (proposition 1), which needs O(n) time. Other options need one sort, O(n log n). The sum
-    of eq. 14 is smaller than the exact area by the largest bandwidth divided by n. The result of the
-    trapezoid rule is smaller than the exact area by half of this amount.
+    at these scales (proposition 1). Its cost is O(n). Other options need one sort, O(n log n). The sum of eq.
+    14 is smaller than the exact area by the largest bandwidth divided by n. The result of the trapezoid rule
+    is smaller than the exact area by half of this amount.
 
     References
     ----------
@@ -278,7 +280,7 @@ def auucc_gain_score(
     vary: str = "scale",
     zero_band: str = "keep",
 ) -> float:
-    r"""Return the AUUCC gain, the relative improvement of the predicted bands over constant bands.
+    r"""Return the AUUCC gain: the relative improvement of the predicted bands over constant bands.
 
     The larger the better, maximum is one. The bands are one standard deviation on each side of the mean. The
     gain compares two areas under the `uncertainty_characteristics_curve`: the area for these bands, and the
@@ -286,8 +288,9 @@ def auucc_gain_score(
     the gain, so the gain does not measure calibration.
 
     The metric is not proper. The gain equals Cov(k, sigma) / MAE, where k = \|error\| / sigma. For the true
-    sigma of a location-scale family, the expected gain is 0, as for constant bands. The square root of the
-    true sigma has a larger gain than the true sigma (see the example). Select models by `crps_loss`.
+    sigma of a location-scale family, the expected gain is 0. Constant bands have the same gain. The square
+    root of the true sigma has a larger gain than the true sigma (see the example). Select models by
+    `crps_loss`.
 
     Parameters
     ----------
@@ -298,16 +301,17 @@ def auucc_gain_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     denominator : {"constant", "model"}, default="constant"
-        Divisor of the difference of the areas: the area of the constant bands (eq. 5 of [1]_), or the area of
-        the model. The package UQ360 uses "model" with ``x_axis="excess", rule="uq360"``.
+        Area by which the difference of the two areas is divided. "constant" is the area of the constant bands
+        (eq. 5 of [1]_). "model" is the area of the model. The package UQ360 uses "model" with
+        ``x_axis="excess", rule="uq360"``.
     x_axis, y_axis, x_range, y_range, rule, bands, vary, zero_band : optional
-        Options of both areas, as in `auucc_loss`. The constant bands have the same point predictions.
+        Options of both areas. See `auucc_loss`. The constant bands have the same point predictions.
 
     Returns
     -------
     gain : float
-        A fraction, at most 1, and 0 for constant bands. If a row has an error but a sigma of 0, the gain is
-        minus infinity, or -1 with ``denominator="model"``. If all errors are 0, the gain is 0.
+        At most 1. Constant bands have a gain of 0. If a row with a sigma of 0 has an error, the gain is minus
+        infinity, or -1 with ``denominator="model"``. If all errors are 0, the gain is 0.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Wall-clock time of a search, with the time that remains, the time of each use, and the time of a fit."""
+"""Wall-clock time of a search: the remaining time, the time of each use, and the time of a fit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 USES = ("imports", "probes", "trials", "choice", "refits")
-"""The time of these uses is measured. All other time is reported as "other"."""
+"""Uses whose time is measured. All other time is reported as "other"."""
 GROWTH = (0.3, 0.85, 1.1)
-"""The time of a fit grows with a power of the number of rows. These are the smallest, the likely and the
-largest exponent."""
+"""The time of a fit is a power of the number of rows: the smallest, the likely and the largest exponent."""
 UNCERTAINTY = 2.0
-"""The time of a fit may differ from the stated time by this factor."""
+"""Largest assumed ratio of the time of a fit and its stated time."""
 MAX_POWER = 3.0
 
 
@@ -30,7 +29,7 @@ class Cost(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Smallest, likely and largest number of seconds of a fit."""
+    """Smallest, likely and largest time of a fit, in seconds."""
 
     low: float
     likely: float
@@ -49,14 +48,14 @@ NOTHING_KNOWN = Forecast(0.0, 0.0, math.inf)
 
 
 def clock() -> float:
-    """Return the time in seconds. All processes have the same clock, so they can share deadlines."""
+    """Return the time in seconds. The clock is the same in all processes, so they can share deadlines."""
     return time.time()
 
 
 class Budget:
     """Time budget of a search.
 
-    The time runs from the construction of this object. ``seconds=None`` means no limit.
+    The time starts when this object is constructed. ``seconds=None`` means no limit.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -70,7 +69,7 @@ class Budget:
 
     @contextmanager
     def account(self, use: str) -> Iterator[None]:
-        """Add the time of the block to the time of a use. Blocks must not be nested."""
+        """Add the time of the block to the time of a use. Do not nest such blocks."""
         start = clock()
         try:
             yield
@@ -89,7 +88,7 @@ class Budget:
         return max(self._slowest.get(kind, {0: 0.0}))
 
     def forecast(self, kind: Hashable, rows: int, cost: Cost | None = None) -> Forecast:
-        """Return the time of a fit. It is interpolated or extrapolated from the slowest fits of its kind."""
+        """Return the time of a fit, interpolated or extrapolated from the slowest fits of its kind."""
         slowest = self._slowest.get(kind)
         if not slowest:
             if cost is None:

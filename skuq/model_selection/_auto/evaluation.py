@@ -26,19 +26,19 @@ from skuq.regressors import UncertaintyRegressor
 PROBE_ROWS = 100
 """Number of rows of the first probe. A probe is a fit that measures the time of a kind of candidate."""
 PROBE_FACTOR = 4
-"""Each probe has this number of times more rows than the probe before it."""
+"""Number of rows of a probe, divided by the number of rows of the previous probe."""
 PARALLEL_SECONDS = 20.0
 """Fits run in parallel if the time budget is at least this long, because the start of processes takes several
 seconds."""
 PROBE_SHARE = 0.1
-"""A probe may take at most this share of the available time. If a time is stated, the limit is a third of
+"""Largest share of the available time that a probe may take. If a time is stated, a probe may take a third of
 this share."""
 
 
 class Outcome(NamedTuple):
     """Time of a fit, and its result.
 
-    The result is a forecast of the test rows, a model fitted to all rows, or an error.
+    The result is a forecast of the test rows, a model that is fitted to all rows, or an error.
     """
 
     seconds: float
@@ -58,12 +58,12 @@ class _Task(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Data and folds. Candidates are evaluated on them within a budget."""
+    """Evaluation of candidates on the data and folds of a search, within a budget."""
 
     space: Space
     data: TrainingData
     folds: list[tuple[IntArray, IntArray]]  # for candidates without out-of-bag forecasts
-    cv: Any  # folds inside the methods; None if folds are random or given as rows
+    cv: Any  # folds for use inside the methods; None if the folds are random or given as rows
     random_folds: bool  # if True, forests and deep ensembles use their out-of-bag rows
     seed: int
     budget: Budget
@@ -85,7 +85,7 @@ class Evaluator:
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each trial if ``reserve`` seconds then remain. None skips this check."""
+        """Fit the next fold of each trial if ``reserve`` seconds would remain. None skips this check."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -122,7 +122,7 @@ class Evaluator:
     def foresee(self, candidate: Candidate, available: float) -> float:
         """Return the expected seconds of all fits of a candidate.
 
-        If they are unknown, measure them on few rows.
+        If the time is unknown, it is measured by fits to few rows.
         """
         while True:
             needed = self._needed(candidate)

@@ -1,4 +1,4 @@
-"""Final choice among the best candidates and their pool. Each is tried with and without a recalibrator."""
+"""Final choice among the best candidates and their pool, with and without a recalibrator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._fitting.cross_fit import fold_masks, other_rows_masks
+from skuq._fitting.recalibrators import fit_recalibrator
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq._warnings import warn_user
@@ -21,16 +22,15 @@ from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarize
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
-from skuq.regressors._recalibrated import fit_recalibrator
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""Function that a pool averages. Averages of quantiles are fast to compute, and their width is the mean width
-of the members."""
+"""Functions that a pool averages. An average of quantile functions is fast to compute, and its width is the
+mean width of the members."""
 CRPS_TOLERANCE = 1.005
 """Two recalibrations of the same forecasts are equally good if the ratio of their CRPS is at most this
 factor."""
 LEAST_WEIGHT = 0.02
-"""Candidates with a smaller weight than this are not members of a pool."""
+"""Candidates with a smaller weight are not members of a pool."""
 WEIGHT_ROWS = 10_000
 """The weights of a pool are computed from at most this number of rows."""
 _RECALIBRATION = "recalibration"
@@ -41,7 +41,7 @@ Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distr
 
 @dataclass(frozen=True, eq=False)
 class TestedRows:
-    """Tested rows in the order of the folds. A single fold is divided into halves."""
+    """Tested rows in the order of the folds. If there is a single fold, its rows are divided into halves."""
 
     rows: IntArray
     masks: list[BoolArray]  # rows of each fold
@@ -100,7 +100,7 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
     """Return all combinations of a forecast and a recalibrator for which there is time.
 
-    A forecast is a trial or their pool.
+    The forecasts are the trials and their pool.
     """
     folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]

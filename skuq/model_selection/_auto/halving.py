@@ -1,4 +1,4 @@
-"""Successive halving, in which the best third of the candidates is fitted to the next fold."""
+"""Successive halving: only the best third of the candidates is fitted to the next fold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
 BRACKET = 9
-"""Number of candidates at the start of a bracket, which is a group of candidates."""
+"""Number of candidates at the start of a bracket (a group of candidates)."""
 REDUCTION_FACTOR = 3
 """Each fold divides the number of candidates by this factor."""
 
@@ -20,11 +20,11 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
     while not search.is_over():
         if search.best:
             bracket, waiting = _bracket(search, waiting, rng)
-        else:  # one after another, until one is complete
+        else:  # start one trial at a time, until a trial is complete
             candidate = search.choose(waiting)
             bracket = [] if candidate is None else [search.open(candidate)]
             waiting = [one for one in waiting if candidate is not None and one.kind != candidate.kind]
-        if not bracket:  # all candidates are evaluated or take too long
+        if not bracket:  # all other candidates are evaluated or take too long
             return
         _halve(search, bracket)
 
@@ -32,7 +32,7 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
 def _bracket(
     search: Search, waiting: list[Candidate], rng: np.random.RandomState
 ) -> tuple[list[Trial], list[Candidate]]:
-    """Start the trials of a bracket. Return these trials, and the base models that still wait."""
+    """Start the trials of a bracket. Return these trials, and the base models that are not started."""
     size = BRACKET
     if search.n_trials is not None:
         size = min(size, search.n_trials - len(search.trials))
@@ -45,7 +45,7 @@ def _bracket(
         if candidate is None:
             break
         if search.admits(candidate, committed):
-            # only the first fold is counted, because most candidates stop after it
+            # only the time of the first fold is counted, because most candidates stop after this fold
             committed += search.first_fold_seconds(candidate)
             bracket.append(search.open(candidate))
         elif drawn:

@@ -1,4 +1,4 @@
-"""Records of interrupted trials. Such a trial fails and is repeated."""
+"""Records of interrupted trials. An interrupted trial is recorded as failed and is repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
 
 
 class Terminated(BaseException):
-    """Exception that is raised at SIGTERM."""
+    """Exception that is raised when the process receives SIGTERM."""
 
 
 def _machine() -> str:
@@ -128,7 +128,8 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the parameters of interrupted trials.
 
-    The first list is repeated, and the second was interrupted too often.
+    The candidates of the first list are repeated. The candidates of the second list were interrupted too
+    often.
     """
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
@@ -148,7 +149,7 @@ def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], l
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """Raise an exception at SIGTERM in the block, and send the signal again after the block."""
+    """Raise an exception when SIGTERM is received in the block, and send the signal again after the block."""
     process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:

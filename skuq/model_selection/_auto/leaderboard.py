@@ -36,7 +36,7 @@ def leaderboard(
 ) -> pd.DataFrame:
     """Return the table of trials and finalists.
 
-    The winner is first, and the others are sorted by state, violation and CRPS.
+    The winner is first. All other rows are sorted by state, violation and CRPS.
     """
     finalists = list(finalists)
     shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}

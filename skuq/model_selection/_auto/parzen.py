@@ -29,13 +29,13 @@ _STORAGES = (
     "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
 KEPT_PERCENTAGE = 100 / 3
-"""A trial continues with the next fold if it is in this best percentage of the complete trials."""
+"""A trial continues with the next fold only if it is among the best trials. This is their percentage."""
 
 
 def open_study(
     optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
 ) -> tuple[Any, int]:
-    """Return a stored or new study, and its seed. Raise an error if a stored study has different content."""
+    """Return a stored or new study, and its seed. Raise an error if the content of a stored study differs."""
     n_first = len(list(space.first()))
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
@@ -57,8 +57,9 @@ def open_study(
     shared = study.user_attrs.get("skuq", own)
     if shared["content"] != own["content"]:
         raise ValueError(
-            f"`study_name` must be the name of a study with the same data, folds, space and constraints, but "
-            f"{study.study_name!r} has different ones. Use another name."
+            f"`study_name` must be the name of a study with the same data, folds, space and constraints, "
+            f"but the stored study {study.study_name!r} has different data, folds, space or constraints. "
+            f"Use another name."
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])
@@ -117,7 +118,7 @@ def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -
 
 
 def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, and then the suggestions of Optuna."""
+    """Evaluate the base models with their own parameters, and then candidates that Optuna suggests."""
     parzen = _ParzenSearch(search, optuna, study, rng)
     with (
         fails_on_interruption(optuna, study, parzen.owner),
@@ -191,7 +192,7 @@ class _ParzenSearch:
         return self._next_suggestion()
 
     def _next_suggestion(self) -> Trial | None:
-        """Start a trial that Optuna suggests. If the suggestion is repeated, the trial is random."""
+        """Start a trial that Optuna suggests. If the suggestion is repeated, draw a random trial instead."""
         search = self.search
         elsewhere: dict[Hashable, Candidate] = {}
         while (other := search.draw(self.rng, elsewhere)) is not None:
@@ -250,7 +251,7 @@ class _ParzenSearch:
     ) -> Trial | None:
         """Start the next trial of the study. Return None if its candidate has a trial or takes too long."""
         handle = self.study.ask()
-        self.owner.claim(handle)  # before other steps, so that interruptions are recorded
+        self.owner.claim(handle)  # stored first, so that interruptions are recorded
         candidate = self.space.suggest(handle)
         key = self.space.key(candidate)
         is_elsewhere = not shared and self._is_elsewhere(handle)

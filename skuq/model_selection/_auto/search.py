@@ -18,13 +18,13 @@ TRIALS_PER_ROUND = 4
 CAUTION = 1.2
 """A candidate starts only if the remaining time is at least its expected time multiplied by this factor."""
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""The first candidate may exceed the remaining time by this share, or by this number of seconds."""
+"""Share of the remaining time, and number of seconds, by which the first candidate may exceed the time."""
 MEMBERS = 6
-"""A pool has at most this number of members."""
+"""Largest number of members of a pool."""
 FINAL_BUDGET_SHARE = 0.07
-"""The final choice gets this share of the time budget."""
+"""Share of the time budget for the final choice."""
 PENALTY = 1e6
-"""A relative violation of 1 gets this penalty, in standard deviations of the target."""
+"""Penalty for a relative violation of 1, in standard deviations of the target."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class Search:
     def width(self) -> int:
         """Return the number of parallel trials.
 
-        It is 1 until a trial is complete, and then one per job if there is a budget.
+        The number is 1 until a trial is complete. After that, it is the number of jobs if there is a budget.
         """
         if not self.best:
             return 1
@@ -71,7 +71,7 @@ class Search:
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
         """Return the first candidate for which there is time.
 
-        If no trial is complete, one is returned anyway.
+        If no trial is complete, a candidate is returned even if there is no time.
         """
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
@@ -89,7 +89,7 @@ class Search:
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
         """Return whether there is time for a candidate.
 
-        If the fastest fit of its kind takes too long, close this kind.
+        If the fastest fit of this kind of candidate takes too long, close the kind.
         """
         if candidate.kind in self.closed:
             return False
@@ -124,7 +124,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial, unless another trial of this kind has forecasts."""
+        """Close the kind of a failed trial if no other trial of this kind has forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None
@@ -139,7 +139,7 @@ class Search:
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return a penalty for violations. CRPS plus penalty gives the same order of trials as `rank`."""
+        """Return a penalty for violations. CRPS plus penalty orders the trials in the same way as `rank`."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:

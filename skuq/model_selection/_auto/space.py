@@ -1,4 +1,4 @@
-"""Search space of base models, with their parameters and methods, and of recalibrators."""
+"""Search space: base models with their parameters and methods, and recalibrators."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skuq._fitting.recalibrators import check_recalibrator
 from skuq._fitting.table_encoder import ENCODINGS
 from skuq._validation import check_option
 from skuq.model_selection._auto.budget import Cost
 from skuq.prediction import supports_dist
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
-from skuq.regressors._recalibrated import check_recalibrator
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
-"""Supported scipy distributions of a parameter. The value is True if the logarithm of the parameter is
+"""Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is
 uniform."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
-"""Names that members of a pool must not have."""
+"""Names that are reserved by `MixtureRegressor`."""
 DRAWS = 1000
-"""If this number of draws gives no new candidate, the search lists all candidates whose parameters have
-finite lists."""
+"""After this number of draws without a new candidate, all candidates whose parameters have finite lists are
+listed."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")
-"""The time of a fit is proportional to the parameters with these names."""
+"""Names of parameters to which the time of a fit is proportional."""
 
 
 @dataclass(eq=False)
 class Deferred:
-    """Base model of the default space. Its package is imported when the model is first used."""
+    """Base model of the default space. Its package is imported on first use."""
 
     name: str
     make: Callable[[], Any]
@@ -64,7 +64,7 @@ class Candidate:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Return the base model and the method, which determine the time of a fit."""
+        """Return the base model and the method. Both determine the time of a fit."""
         return self.base, self.method
 
 
@@ -247,7 +247,7 @@ class Space:
 
 
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
-    """Return the methods of all rules that apply. The method "native" replaces "recalibrated"."""
+    """Return the methods of all rules that apply, with "native" instead of "recalibrated"."""
     as_it_is = "native" if supports_dist(estimator) else "quantile"
     found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
     return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
@@ -256,13 +256,13 @@ def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
 def read_space(space: Any, random_folds: bool) -> Space:
     """Return the checked search space.
 
-    The argument is a dict as from `AutoUncertaintyRegressor.search_space`.
+    The argument has the form that `AutoUncertaintyRegressor.search_space` returns.
     """
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
-            "`space` must be a dict with the keys 'estimators' and 'recalibrators', as from search_space(), "
-            f"got {got}."
+            "`space` must be a dict with the keys 'estimators' and 'recalibrators', such as the result of "
+            f"search_space(), got {got}."
         )
     estimators = space.get("estimators")
     if not isinstance(estimators, Mapping) or not estimators:
@@ -275,7 +275,8 @@ def read_space(space: Any, random_folds: bool) -> Space:
             check_recalibrator(recalibrator)
     if len({str(name) for name in estimators}) < len(estimators):
         raise ValueError(
-            f"`space['estimators']` must have names that are different as strings, got {list(estimators)}."
+            f"`space['estimators']` must have keys that are different when converted to strings, got "
+            f"{list(estimators)}."
         )
     bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
     return Space(bases, {str(name): one for name, one in recalibrators.items()})
@@ -288,12 +289,15 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
             f"`space['estimators']` must not contain the name {name!r}, which is the name of the pool."
         )
     if "__" in name or name in _RESERVED:
-        raise ValueError(f"`space['estimators']` must not contain the name {name!r}, a parameter of pools.")
+        raise ValueError(
+            f"`space['estimators']` must not contain the name {name!r}. Names with '__' and names of "
+            "parameters of `MixtureRegressor` are reserved."
+        )
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:
         raise ValueError(
-            f"`{place}` must only have the keys 'estimator', 'methods', 'params' and 'encoding', got "
+            f"`{place}` must have no keys except 'estimator', 'methods', 'params' and 'encoding', got "
             f"{sorted(map(str, unknown))}."
         )
     encoding = check_option(entry.get("encoding"), f"{place}['encoding']", (None, *ENCODINGS))
@@ -306,7 +310,8 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
     if params and (unknown := set(params) - set(clone(estimator).get_params()) - _own_names(estimator)):
         raise ValueError(
-            f"`{place}['params']` must be parameters of {type(estimator).__name__}, got "
+            f"`{place}['params']` must only have names of parameters of {type(estimator).__name__} as keys, "
+            f"got "
             f"{sorted(map(str, unknown))}."
         )
     domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
@@ -327,7 +332,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Add the place in the search space to the beginning of an error message."""
+    """Add the position in the search space to the beginning of an error message."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -338,7 +343,7 @@ def _at(place: str) -> Iterator[None]:
 def _own_names(estimator: Any) -> set[str]:
     """Return the parameters of the constructor.
 
-    For CatBoost, `get_params` would return only the given parameters.
+    For CatBoost, `get_params` would return only parameters that the user has set.
     """
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()

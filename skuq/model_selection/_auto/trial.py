@@ -40,7 +40,7 @@ class Trial:
     """Candidate and its results."""
 
     candidate: Candidate
-    state: str = "running"  # or "complete", "pruned", "failed", "out of time" (no time for the next fit)
+    state: str = "running"  # or "complete", "pruned", "failed", "out of time" (for the next fit)
     seconds: float = 0.0
     forecasts: list[Distribution] = field(default_factory=list)  # test rows of the finished folds
     crps: list[float] = field(default_factory=list)  # mean CRPS of each finished fold

@@ -46,12 +46,13 @@ MOST_SHOWN = 6
 
 
 class MetricAccumulator:
-    """Metrics of any number of rows, computed block by block; accumulators of different rows can be merged.
+    """Metrics of any number of rows, computed block by block.
 
     Use the accumulator if there are more rows than fit into memory, if the rows are on several machines or in
     several files, or if they arrive over time. Each block of rows updates the accumulator and may then be
-    discarded. The accumulators of several processes can be merged. If all rows fit into memory, use the
-    functions of `skuq.metrics` or `uncertainty_report`, which adds resampling.
+    discarded. Accumulators of different rows, such as the accumulators of several processes, can be merged.
+    If all rows fit into memory, use the functions of `skuq.metrics` or `uncertainty_report`, which adds
+    resampling.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ class MetricAccumulator:
         Curves and tables to accumulate. "reliability" and "characteristics" need finite means and standard
         deviations.
     options : mapping of str to mapping, default=None
-        Options of the metrics, by abbreviation, for example ``options={"crpss": {"y_train": y_train}}``.
+        Options of the metrics. The keys are the abbreviations of the metrics, for example
+        ``options={"crpss": {"y_train": y_train}}``.
 
     Attributes
     ----------
@@ -83,15 +85,15 @@ class MetricAccumulator:
     curves : tuple of str
         Accumulated curves and tables.
     n_rows : int
-        Number of rows so far, without rows of weight 0.
+        Number of rows so far. Rows of weight 0 are not counted.
     total_weight : float
         Sum of the weights.
     has_atoms : bool
-        Whether any forecast so far has atoms (point masses). The central intervals of such forecasts may
-        cover more than nominal.
+        Whether any forecast so far has atoms (point masses). For such forecasts, the coverage of central
+        intervals may be above nominal.
     exact : dict of str to bool
-        Whether each metric equals the metric of all rows up to rounding. If not, the metric is computed from
-        a histogram.
+        Whether the value of each metric is exact up to rounding. If not, the metric is computed from a
+        histogram.
 
     Raises
     ------
@@ -101,26 +103,27 @@ class MetricAccumulator:
     See Also
     --------
     uncertainty_report : Metrics of rows that fit into memory, with bootstrap confidence intervals.
-    calibration_drift : Comparison of the accumulators of several periods with nominal calibration.
-    CoverageMonitor : A test of the coverage of rows over time.
+    calibration_drift : Calibration in several periods.
+    CoverageMonitor : Sequential test of the coverage.
 
     Notes
     -----
-    Sums over rows, counts at fixed levels, minima and maxima can be merged exactly. All scores, coverage,
-    width, `auucc_loss` and metrics such as `mean_absolute_calibration_error` are computed from them without
-    error. ENCE, UCE, QCE and the uncertainty characteristics curve need sorted rows. They are computed from a
-    histogram of the logarithm of the standard deviation. Each bin of the histogram contains the sums of all
-    numbers that the metric needs. With ``accuracy=1e-3`` and a million rows, the error of ENCE is below 1e-4
-    and the error of the area of the curve below 1e-5. Areas of parts of the curve have an error below
-    `accuracy`. `miscalibration_area` is computed with straight lines between ``1 / accuracy`` levels, with an
-    error below ``accuracy / 2``.
+    Sums over rows, numbers of targets between fixed levels, minima and maxima can be merged exactly. Metrics
+    that need only these statistics are exact: all scores, coverage, width, `auucc_loss` and metrics such as
+    `mean_absolute_calibration_error`. ENCE, UCE, QCE and the uncertainty characteristics curve need sorted
+    rows. The accumulator computes them from a histogram of the logarithm of the predicted standard deviation.
+    Each bin of the histogram contains the sums that these metrics need. With ``accuracy=1e-3`` and a million
+    rows, the error of ENCE is below 1e-4, and the error of the area under the curve is below 1e-5. The error
+    of a partial area is below `accuracy`. `miscalibration_area` is computed with straight lines between
+    ``1 / accuracy`` levels. Its error is below ``accuracy / 2``.
 
     The accumulator needs about 1 MB of memory for any number of rows if standard deviations and errors span
-    six orders of magnitude. QCE needs most of this memory. The time is O(n). All metrics and curves of normal
-    forecasts take about 1 s per million rows, and fewer metrics take less time. Each update also takes a few
-    milliseconds, so blocks should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest if the
-    accumulator has the levels of the quantiles, because no quantiles are then computed:
-    ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
+    six orders of magnitude. QCE needs most of this memory. The time is O(n). For normal forecasts, all
+    metrics and curves together take about 1 s per million rows. Fewer metrics take less time. In addition,
+    each update takes a few milliseconds, so blocks should have 10 000 rows or more. If the forecasts are
+    `skuq.distributions.Quantiles`, pass their levels to the accumulator. This saves time, because no other
+    quantiles have to be computed: ``MetricAccumulator("pinball", "mace", levels=levels,
+    curves=["calibration"])``.
 
     Examples
     --------
@@ -189,7 +192,7 @@ class MetricAccumulator:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows so far, without rows of weight 0."""
+        """Number of rows so far. Rows of weight 0 are not counted."""
         return self._rows
 
     @property
@@ -204,7 +207,7 @@ class MetricAccumulator:
 
     @property
     def exact(self) -> dict[str, bool]:
-        """Whether each metric equals the metric of all rows up to rounding."""
+        """Whether the value of each metric is exact up to rounding."""
         return {name: plan.exact for name, plan in self._plans.items()}
 
     def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -215,8 +218,8 @@ class MetricAccumulator:
         y : array-like of shape (n,)
             Observed targets. A block without rows has no effect.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-            Forecast of every target. An array holds lower and upper bounds; all metrics must then be metrics
-            of intervals, and `curves` must be empty.
+            Forecast of every target. An array holds lower and upper bounds. In this case, all metrics must be
+            metrics of intervals, and `curves` must be empty.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
 
@@ -228,7 +231,8 @@ class MetricAccumulator:
         Raises
         ------
         ValueError
-            If a number is NaN, or a metric is not defined for a row. The state is then unchanged.
+            If a number is NaN, or if a metric is not defined for a row. In this case, the accumulator does
+            not change.
         """
         only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
         takes_bounds = only_intervals and not self._arguments["curves"]
@@ -251,7 +255,7 @@ class MetricAccumulator:
         Parameters
         ----------
         other : MetricAccumulator
-            Accumulator with the same arguments, from the same version of skuq. `other` is not changed.
+            Accumulator with the same arguments, from the same version of skuq. `other` does not change.
 
         Returns
         -------
@@ -262,13 +266,16 @@ class MetricAccumulator:
             raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
         if self._version != other._version:
             raise ValueError(
-                f"`other` must be from the same version of skuq, {self._version}, got {other._version}. "
-                "Definitions may differ between versions. Compute both with one version."
+                f"`other` must be from version {self._version} of skuq like this accumulator, got version "
+                f"{other._version}. The definitions of metrics may differ between versions. Compute both "
+                "accumulators with the same version."
             )
         for name in ("metrics", *self._arguments):
             mine, theirs = self._setting(name), other._setting(name)
             if not same(mine, theirs):
-                raise ValueError(f"`other` must have the same `{name}`, {mine!r}, got {theirs!r}.")
+                raise ValueError(
+                    f"`other` must have the same `{name}` as this accumulator ({mine!r}), got {theirs!r}."
+                )
         if other._values is not None:
             self._add(other._values, other._rows, other._total)
         return self
@@ -287,7 +294,7 @@ class MetricAccumulator:
         Returns
         -------
         values : dict of str to float
-            Metrics by abbreviation.
+            Values of the metrics. The keys are their abbreviations.
         """
         return {name: float(self._value(plan)) for name, plan in self._plans.items()}
 
@@ -297,8 +304,9 @@ class MetricAccumulator:
         Returns
         -------
         errors : dict of str to float
-            Standard errors by abbreviation, valid for independent rows. NaN for other metrics and infinite
-            metrics.
+            Standard errors of the metrics. The keys are the abbreviations of the metrics. The standard errors
+            are valid for independent rows. They are NaN for infinite metrics and for metrics that are not
+            means of one number per row.
         """
         n = check_repetitions(self._total, self._rows)
         return {
@@ -311,7 +319,7 @@ class MetricAccumulator:
         Returns
         -------
         curve : CalibrationCurve
-            Curve as in `regression_calibration_curve`.
+            Curve as returned by `regression_calibration_curve`.
         """
         curve: CalibrationCurve = self._value(self._table("calibration", "curve"))
         return curve
@@ -322,8 +330,8 @@ class MetricAccumulator:
         Returns
         -------
         table : DataFrame
-            Table as in the function `reliability_table`, for bins of equal weight. The columns `lower` and
-            `upper` have the relative accuracy `accuracy`.
+            Table as returned by the function `reliability_table` for bins of equal weight. The columns
+            `lower` and `upper` have the relative accuracy `accuracy`.
         """
         table: pd.DataFrame = self._value(self._table("reliability", "table"))
         return table
@@ -340,7 +348,8 @@ class MetricAccumulator:
         Returns
         -------
         curve : UncertaintyCharacteristicsCurve
-            Curve as in `uncertainty_characteristics_curve`, with a corner for each bin of the histogram.
+            Curve as returned by `uncertainty_characteristics_curve`. It has one corner per bin of the
+            histogram.
         """
         check_option(bands, "bands", ("std", "constant"))
         curve: UncertaintyCharacteristicsCurve = self._value(self._table("characteristics", bands))
@@ -375,7 +384,7 @@ class MetricAccumulator:
         Parameters
         ----------
         confidence : float, default=0.95
-            Nominal probability of the confidence intervals.
+            Nominal coverage of the confidence intervals.
         n_resamples : int, default=1000
             Number of draws for the intervals of metrics that are functions of several means. The means are
             drawn from their normal distribution. 0 omits these intervals.
@@ -385,13 +394,13 @@ class MetricAccumulator:
         Returns
         -------
         report : UncertaintyReport
-            Report as in `uncertainty_report`. It has the value of a calibrated forecast only if a formula is
-            known. Metrics that are not functions of means over rows have no interval.
+            Report as returned by `uncertainty_report`. The value of a calibrated forecast is given only if a
+            formula for it is known. Metrics that are not functions of means over rows have no interval.
 
         Warns
         -----
         SmallSampleWarning
-            With fewer than 50 rows.
+            If there are fewer than 50 rows.
         """
         n = check_repetitions(self._total, self._rows)
         inside = self._value(self._tables["inside"])

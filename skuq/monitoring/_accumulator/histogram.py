@@ -3,7 +3,8 @@
 The histograms of two blocks of rows can be added, but their sorted rows cannot. All bins have the same
 relative width, so quantiles have a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
 https://doi.org/10.14778/3352063.3352135). Each bin also contains sums of other columns. Metrics of binned or
-sorted rows are computed from one row per bin, which has the weight of the bin and the means of its rows.
+sorted rows are computed as if each bin contained a single row. This row has the weight of the bin and the
+means of the rows in the bin.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from skuq._weights import weighted
 
 
 def bin_width(accuracy: float) -> float:
-    """Return the bin width of log(x) for which the center of a bin has at most this relative error."""
+    """Return the bin width of log(x) at which the centers of bins have this relative accuracy."""
     return float(np.log1p(2 * accuracy / (1 - accuracy)))
 
 
@@ -27,8 +28,8 @@ def bin_width(accuracy: float) -> float:
 class Slots:
     """Slot of each row.
 
-    Slot 0 contains zeros, the next slots are bins from bin ``first`` on, and the last slot contains infinite
-    values.
+    Slot 0 contains zeros. The next slots are bins, beginning with bin ``first``. The last slot contains
+    infinite values.
     """
 
     index: IntArray

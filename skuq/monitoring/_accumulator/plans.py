@@ -62,8 +62,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         )
     if spec.of_targets:
         raise ValueError(
-            f"`metrics` must be metrics of one target, got {name!r}, a score of joint distributions. Average "
-            "its values over blocks of rows."
+            f"`metrics` must be metrics of one target, got {name!r}. This metric is a score of joint "
+            "distributions. Compute it for each block and average the values over the blocks."
         )
     check_options(spec, dict(options))
     _check_reference(spec, options)
@@ -77,8 +77,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         elif spec.random:
             reason = "it draws random groups of all rows"
         raise ValueError(
-            f"`metrics` must be computable from blocks of rows, got {name!r}. This metric is not, because "
-            f"{reason}. Compute it for a sample of the rows."
+            f"`metrics` must be computable from blocks of rows, got {name!r}. This metric cannot be computed "
+            f"from blocks, because {reason}. Compute it for a sample of the rows."
         )
     return _plan_of_merging(spec, {**spec.options, **options}, accuracy)
 

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from skuq._typing import FloatArray
 from skuq.evaluation import UncertaintyReport
-from skuq.evaluation._internal import assemble, interval_of_draws, record
+from skuq.evaluation._internal import Headline, assemble, interval_of_draws, record
 from skuq.metrics._internal import MetricSpec
 from skuq.monitoring._accumulator.plans import value_of_means
 from skuq.monitoring._accumulator.statistics import Sums
@@ -73,7 +73,7 @@ def _covariance(sums: Sums) -> FloatArray:
 
 def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> FloatArray:
     """Draw the means of n rows from their approximate normal distribution, shape (size, c)."""
-    if sums.products is None:  # The columns are shares of the rows between levels.
+    if sums.products is None:  # The columns contain the shares of PIT values between adjacent levels.
         share = np.maximum(sums.means, 0.0)
         return np.asarray(rng.multinomial(round(n), share / share.sum(), size=size) / n)
     covariance = _covariance(sums) / n
@@ -88,7 +88,7 @@ def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> Float
 def report_of(
     entries: Sequence[ReportEntry],
     n: float,
-    summary: str,
+    headline: Headline,
     *,
     confidence: float,
     n_resamples: int,
@@ -107,4 +107,4 @@ def report_of(
             "calibrated_high": np.nan,
         }
         records.append(record(entry.spec, entry.options, numbers, n, confidence))
-    return assemble({"model": pd.DataFrame(records)}, {"model": summary}, n, confidence, single=True)
+    return assemble({"model": pd.DataFrame(records)}, {"model": headline}, n, confidence, single=True)

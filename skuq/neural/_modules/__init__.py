@@ -1,1 +1,1 @@
-"""Stacked modules. One torch module contains the networks of all members."""
+"""Stacked modules: torch modules that contain the networks of all members."""

@@ -1,4 +1,4 @@
-"""Architectures, which contain the settings of stacked modules and build these modules."""
+"""Architectures: the settings of stacked modules, with a method that builds the module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq.neural._modules.user_module import StackedUserModule
 
 
 class Architecture(Protocol):
-    """Builder of a stacked module. Two builders are equal if they build the same module."""
+    """Settings from which a stacked module is built. Equal settings give the same module."""
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype

@@ -22,8 +22,8 @@ FIRST_RATE, TEMPERATURE = 0.1, 0.1
 """Initial dropout rate, and temperature of the concrete distribution."""
 
 LOGIT_SPEED = 10.0
-"""Learning rate of the logits, relative to the learning rate of the weights. With 1, the rates would still
-decrease at the end of training."""
+"""Learning rate of the logits, relative to the learning rate of the weights. With 1, the dropout rates would
+still decrease at the end of training."""
 
 
 def first_logits(n_members: int, n_layers: int) -> FloatArray:
@@ -49,7 +49,7 @@ class LearnedRates(StackedModule):
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
     def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Return ``total`` (M,) plus the divergence of layer k. The weights follow this layer."""
+        """Return ``total`` (M,) plus the divergence of layer k, given the weights of the next layer."""
         logit = self.logits[:, k]
         log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
         size = weight.square().sum((1, 2))
@@ -88,7 +88,7 @@ class ConcreteDropoutMLP(LearnedRates, StackedDropout):
 
 
 class ConcreteUserModule(StackedUserModule, LearnedRates):
-    """Networks of the user. Each network is followed by dropout and by a last layer with two outputs."""
+    """Networks that the user builds, followed by dropout and by a last layer with two outputs."""
 
     def __init__(
         self,

@@ -13,8 +13,8 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""A GPU is used for this number of networks or more. A step on a GPU takes the same time for one network as
-for hundreds."""
+"""Smallest number of networks for which a GPU is used. A step on a GPU takes the same time for one network as
+for hundreds of networks."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:
@@ -35,7 +35,7 @@ def read_dtype(dtype: str) -> torch.dtype:
 
 @contextmanager
 def thread_limit(n_threads: int = 1) -> Iterator[None]:
-    """Limit the number of torch threads in the context. Small networks are slower with more threads."""
+    """Limit the number of torch threads in the context. With more threads, small networks are slower."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:

@@ -35,7 +35,7 @@ _DROPOUT_LAYERS = (
 
 
 class StackedDropout(StackedModule):
-    """M perceptrons. Dropout follows each hidden layer whose number is in ``dropped``."""
+    """M perceptrons with dropout after each hidden layer whose number is in ``dropped``."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class DropoutMLP(StackedDropout):
 
 
 class DropoutUserModule(StackedUserModule):
-    """Networks of the user with dropout layers. The outputs are the same as for `DropoutMLP`."""
+    """Networks with dropout layers that the user builds. The outputs are the same as for `DropoutMLP`."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class DropoutUserModule(StackedUserModule):
         draws = vmap(vmap(one_row, randomness="same"), randomness="different")
 
         def run(x: Tensor) -> Tensor:
-            with seeded_torch(seed, x.device):  # gives the same draws for all blocks of rows
+            with seeded_torch(seed, x.device):  # the same seed gives the same draws for all blocks of rows
                 return with_noise(self, draws(x.expand(n_draws, *x.shape)).transpose(1, 2))
 
         return run

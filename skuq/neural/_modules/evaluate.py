@@ -1,4 +1,4 @@
-"""Outputs of trained networks for new rows. They are computed in blocks of limited size."""
+"""Outputs of trained networks for new rows, computed in blocks of limited size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""A block of rows has at most this number of hidden values."""
+"""Largest number of hidden values in a block of rows."""
 
 
 def rows_at_once(values_a_row: int) -> int:

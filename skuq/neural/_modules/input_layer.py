@@ -19,19 +19,19 @@ Workspace = Callable[[str, int, int], Tensor]
 """The call ``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""A column has at most this number of combinations of its cosines."""
+"""Largest number of combinations of cosines per column."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Initial weights of the combinations, relative to a dense layer. With 1, forecasts are worse if there are
-few rows."""
+"""Size of the initial weights of the combinations, relative to a dense layer. With 1, forecasts are worse if
+there are few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
 """Largest number of frequencies per column, and largest total number, with ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
 """Learning rate of the scales, relative to the other weights. The stored scales are divided by this
 number."""
 _MAX_WIDTH = 8
-"""The vectors of a column of categories have at most this length."""
+"""Largest length of the vectors of a column of categories."""
 _EMBEDDING_STD = 0.3
 """Standard deviation of the initial vectors. The CRPS was similar with 0.1 and 1."""
 
@@ -45,7 +45,7 @@ class Embeddings:
     """Learned vectors of the codes of each column.
 
     The tuple ``sizes`` contains the number of codes of each column. The code 0 means missing and unknown
-    categories. Its vector starts at 0, which is the mean of the other vectors.
+    categories. The vector of this code starts at 0, the mean of the other vectors.
     """
 
     sizes: tuple[int, ...] = ()
@@ -198,7 +198,7 @@ class InputLayer:
     ) -> None:
         """Write the gradients.
 
-        The gradient of the output is ``slope``, and the call overwrites ``slope`` and ``kept``.
+        ``slope`` is the gradient of the output. The call overwrites ``slope`` and ``kept``.
         """
         numbers, codes, angles, waves, unscaled = kept
         if self.scaled:

@@ -86,7 +86,7 @@ def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> F
 
 @dataclass(frozen=True, eq=False)
 class LastLayerWeights:
-    """Normal weights of a last layer. They are independent in the basis of the columns of ``rotation``."""
+    """Normal weights of a last layer, independent in the basis of the columns of ``rotation``."""
 
     rotation: FloatArray | None
     mean: FloatArray

@@ -1,4 +1,4 @@
-"""Learned constant noise variance, which is stored as a weight of a stacked module."""
+"""Learned constant noise variance, stored as a weight of a stacked module."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MIN_NOISE = 1e-8
 
 
 def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the initial raw noise variance, a standard deviation of 0.3.
+    """Return the initial raw noise variance, for a standard deviation of 0.3.
 
-    Return no weight without ``noise``.
+    Without ``noise``, return no weight.
     """
     raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
     return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}

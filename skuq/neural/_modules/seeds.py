@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 N_TRAINING_STREAMS = 5
-"""A member has this number of random generators for its training. Other generators are used outside
-training."""
+"""Number of random generators of a member for its training. Other generators are used outside training."""
 
 
 @dataclass(frozen=True, eq=False)

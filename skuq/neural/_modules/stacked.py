@@ -1,4 +1,4 @@
-"""Stacked module, which contains many networks of the same shape in one torch module.
+"""Stacked module: one torch module that contains many networks of the same shape.
 
 One matrix contains all weights, with one row per member. This matrix is the only parameter for the optimizer.
 The gradients of a member are clipped by the norm of one row, and all networks are saved by one copy.
@@ -24,7 +24,7 @@ from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024
-"""A matrix product with this number of entries takes less time than the call of the function."""
+"""Number of entries below which a matrix product takes less time than the call of the function."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
@@ -118,7 +118,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @property
     def draws(self) -> TrainingDraws:
-        """Return the random numbers of the training. Parts, copies and trained modules have none."""
+        """Return the random numbers of the training. Only a module in training has them."""
         if self._draws is None:
             raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
         return self._draws
@@ -138,9 +138,9 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         """Scale the gradient of each member to a norm of at most ``limit``."""
         gradient = self.flat.grad
         if gradient is None:
-            raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
+            raise RuntimeError("there are no gradients to clip. Call `begin_training` and `backward` first.")
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        # the comparison saves time on a CPU; on a GPU it would wait for the result
+        # on a CPU, the comparison saves time; on a GPU, it would wait for the result
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
@@ -190,7 +190,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 def dense_blocks(
     rngs: Sequence[np.random.Generator], n_features: int, hidden: Sequence[int], n_outputs: int
 ) -> dict[str, FloatArray]:
-    """Return initial weights as in ``torch.nn.Linear``. They are drawn in float64 for all types."""
+    """Return initial weights like the weights of ``torch.nn.Linear``, drawn in float64 for all types."""
     sizes = [n_features, *hidden, n_outputs]
     layers = list(pairwise(sizes))
     blocks: dict[str, FloatArray] = {}

@@ -1,4 +1,4 @@
-"""Stacked networks that a function of the user builds. They are computed by ``torch.func``."""
+"""Stacked networks that a function of the user builds, computed by ``torch.func``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIAL_ROWS = 3
 
 
 class StackedUserModule(StackedModule):
-    """M networks that the function ``build(n_features, n_outputs)`` of the user builds."""
+    """M networks built by the user's function ``build(n_features, n_outputs)``."""
 
     # torch is seeded for each member before its network is built. `extra` contains additional weights (M,
     # ...) of a subclass. `vectorized` is False if the control flow of the network depends on values; the
@@ -201,9 +201,9 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise an error unless a network maps (n, n_features) to (n, n_outputs).
+    """Raise an error if a network does not map (n, n_features) to (n, n_outputs).
 
-    The error contains ``which``.
+    The text ``which`` is part of the error message.
     """
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):

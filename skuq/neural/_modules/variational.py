@@ -1,4 +1,4 @@
-"""Networks with independent normal weights. They are trained by local reparameterization."""
+"""Networks with independent normal weights, trained by local reparameterization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def initial_log_scale(n_inputs: int) -> float:
 
 
 class UncertainLayer(NamedTuple):
-    """Names of two weights of a layer, which are the means and the logarithms of the standard deviations."""
+    """Names of the weights of a layer: the means, and the logarithms of the standard deviations."""
 
     weight: str
     bias: str
@@ -36,7 +36,7 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Settings of the divergence from the prior. The time ``warm_up`` is a share of the epochs."""
+    """Settings of the divergence from the prior. ``warm_up`` is a share of the epochs."""
 
     # Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
     # maximizes the evidence. Biases have a standard normal prior.
@@ -115,7 +115,7 @@ class VariationalModule(StackedModule):
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
-        """Return the input (M, k, B) of the last layer. The layers before it use their mean weights."""
+        """Return the input (M, k, B) of the last layer, with the mean weights of all other layers."""
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
@@ -268,7 +268,7 @@ def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP
 
 
 class VariationalUserModule(StackedUserModule, VariationalModule):
-    """Networks of the user. Each network is followed by an uncertain last layer."""
+    """Networks that the user builds, followed by an uncertain last layer."""
 
     def forward_members(self, x: Tensor) -> Tensor:
         x = self.features(x)

@@ -1,11 +1,12 @@
 """Scale and tails of a predictive distribution.
 
-They are estimated from rows that are not used in training.
+The scale and the tails are estimated from rows that are not used in training.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, ndtri, stdtrit
@@ -15,18 +16,18 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
-"""Candidate degrees of freedom, from the heaviest tails whose variance can be estimated to nearly normal
-tails."""
+"""Candidate degrees of freedom. The smallest are the heaviest tails whose variance can be estimated. The
+largest are nearly normal tails."""
 
 
 @dataclass(frozen=True)
 class Calibration:
     """Factor of the standard deviations, and degrees of freedom.
 
-    Infinite degrees of freedom mean a normal distribution.
+    With infinite degrees of freedom, the distribution is normal. There is one factor per target.
     """
 
-    factor: float = 1.0
+    factor: Any = 1.0
     df: float = np.inf
 
     @classmethod
@@ -37,9 +38,9 @@ class Calibration:
     @classmethod
     def fit_scale_and_tails(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
         """Return the most likely Student t distribution whose central intervals have the nominal coverage."""
-        # Predicted spreads have errors, so standardized residuals have heavier tails than a normal
-        # distribution. For a normal distribution, a factor that is right at one coverage would be wrong at
-        # other coverages.
+        # Predicted standard deviations have errors, so standardized residuals have heavier tails than a
+        # normal distribution. For a normal distribution, a factor that is right at one coverage would be
+        # wrong at other coverages.
         score = conformal_score(z, coverage, weight)
         if not score > 0:
             return cls()

@@ -40,7 +40,7 @@ class EntropyParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassPosterior(TrainedNetworks, ABC):
-    """Networks that predict the logits of K classes. The logits are computed in blocks of rows."""
+    """Networks that predict the logits of K classes, in blocks of rows."""
 
     @abstractmethod
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:

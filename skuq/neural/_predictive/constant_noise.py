@@ -31,7 +31,7 @@ class ConstantNoisePosterior(Posterior):
     @property
     def noise_std(self) -> float:
         """Return the standard deviation of the noise, in the units of y."""
-        return self.scaler.y_scale * float(np.sqrt(self.noise))
+        return float(self.scaler.y_scale * np.sqrt(self.noise))
 
     def with_likely_noise(self, rows: TrainingData) -> Self:
         mean, epistemic = self.latent_moments(self.scaler.features(rows.X))

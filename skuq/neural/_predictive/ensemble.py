@@ -84,15 +84,16 @@ class EnsemblePosterior(Posterior):
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return the residuals from out-of-bag members, in units of the spread of these members."""
         # For output "members", the spread does not include the noise. The interval between quantiles of a few
-        # members is shorter than the interval of a normal distribution with the same variance; the spread is
+        # members is shorter than the interval of a normal distribution with the same variance. The spread is
         # corrected for this difference.
         members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
-                "the calibration needs members that differ, but on some rows that are not used in training, "
-                "all members are equal. Use a loss with a variance and output='moments', or calibration=None."
+                "the calibration needs members with different predictions, but in some rows that are not "
+                "used in training, all predictions are equal. Use a loss with a variance and "
+                "output='moments', or calibration=None."
             )
         if self.output == "members":
             lower, upper = Empirical(members.loc).interval(self.coverage).T
@@ -160,8 +161,8 @@ class BootstrapPosterior(EnsemblePosterior):
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the epistemic variance of each row over the members in ``used``."""
     # With ci_scale "member", the epistemic variance is the variance of one member. With "mean", it is the
-    # variance of the mean, estimated from pairs of members with the same rows. Half of the variance within
-    # pairs is subtracted from the variance between the means of pairs, which contains it.
+    # variance of the mean, estimated from pairs of members with the same rows. The variance between the means
+    # of pairs contains half of the variance within pairs, which is therefore subtracted.
     if ci_scale == "member":
         return _mean_and_variance(loc, used)
     pairs = loc.reshape(len(loc), -1, 2)

@@ -15,7 +15,7 @@ from skuq.neural._training.scaling import Standardizer
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean and standard deviations (n,) in the units of y. For a single network, ``epistemic`` is None."""
+    """Mean and standard deviations (n,), in the units of y. For a single network, ``epistemic`` is None."""
 
     mean: FloatArray
     epistemic: FloatArray | None
@@ -45,15 +45,19 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations (n, M) of M members. They are the same in all calls."""
+        """Return means and noise standard deviations (n, M) of M members, which are the same in all calls."""
 
     @property
     def calibrates_tails(self) -> bool:
         """Return whether calibration also estimates the tails.
 
-        It is False if a sample of members determines the tails.
+        The result is False if a sample of members determines the tails.
         """
         return True
+
+    def calibrate(self, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
+        learn = Calibration.fit_scale_and_tails if self.calibrates_tails else Calibration.fit_scale
+        return learn(z, coverage, weight)
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return residuals in units of the predicted std.

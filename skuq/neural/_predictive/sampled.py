@@ -73,7 +73,8 @@ class DropoutPosterior(Posterior):
         spread = moments.total if self.output == "moments" else moments.epistemic
         if spread is None or (self.output == "members" and not spread.min() > 0):
             raise ValueError(
-                "the calibration needs draws that differ, but on some held-out rows, all draws are equal. "
+                "the calibration needs draws with different predictions, but in some held-out rows, all "
+                "predictions are equal. "
                 "Use a higher `dropout`, output='moments', or calibration=None."
             )
         return (y - moments.mean) / spread

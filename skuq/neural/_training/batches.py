@@ -1,4 +1,4 @@
-"""Training rows of each member, and batches of these rows. Neither depends on the other members."""
+"""Training rows of each member, and batches of these rows. They do not depend on the other members."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from torch import Tensor
 
 from skuq._typing import BoolArray, IntArray
 
+AUTO_BATCH, _FEW_ROWS_BATCH, _FEW_ROWS = 64, 32, 600
+"""Number of rows per batch with ``batch_size="auto"``, and with fewer than `_FEW_ROWS` training rows. With
+few rows, an epoch has few steps."""
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Features (B, M, d), targets (B, M), and weights (B, M) or None, of one batch."""
+    """Features (B, M, d), targets (B, M) or (B, M, q), and weights (B, M) or None, of one batch."""
 
     x: Tensor
     y: Tensor
@@ -38,7 +42,10 @@ class MemberRows:
         return mask
 
 
-def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
+def batch_shape(n_rows: int, batch_size: int | str) -> tuple[int, int]:
+    """Return the number of batches and the number of rows per batch."""
+    if isinstance(batch_size, str):
+        batch_size = _FEW_ROWS_BATCH if n_rows < _FEW_ROWS else AUTO_BATCH
     # All batches have the same size, because the gradient of a small last batch would be too noisy. Each
     # epoch therefore leaves out a few random rows.
     n_batches = max(1, round(n_rows / batch_size))
@@ -74,9 +81,8 @@ class MemberBatches:
         yield self._whole
 
     def _shuffled(self) -> Iterator[Batch]:
-        n_members, d = len(self._rows), self.X.shape[1]
-        plan_shape = (self.n_batches, n_members, self.batch_size)
-        by_batch = np.empty(plan_shape, dtype=np.int64)
+        members, d = (len(self._rows), self.batch_size), self.X.shape[1]
+        by_batch = np.empty((self.n_batches, *members), dtype=np.int64)
         for member, (rows, order) in enumerate(zip(self._rows, self._order, strict=True)):
             order.shuffle(rows)
             used = rows[: self.n_batches * self.batch_size]
@@ -84,7 +90,7 @@ class MemberBatches:
         plan = torch.from_numpy(by_batch).to(self.X.device)
         for flat in plan.view(self.n_batches, -1):
             # matrix products are fastest if the members are the first dimension in memory
-            x = self.X.index_select(0, flat).view(n_members, self.batch_size, d)
-            y = self.y.index_select(0, flat).view(n_members, self.batch_size)
-            weight = None if self.weight is None else self.weight.index_select(0, flat).view_as(y).T
-            yield Batch(x.transpose(0, 1), y.T, weight)
+            x = self.X.index_select(0, flat).view(*members, d)
+            y = self.y.index_select(0, flat).view(*members, *self.y.shape[1:])
+            weight = None if self.weight is None else self.weight.index_select(0, flat).view(members).T
+            yield Batch(x.transpose(0, 1), y.transpose(0, 1), weight)

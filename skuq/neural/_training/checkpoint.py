@@ -19,7 +19,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 
 class ScoringRows(NamedTuple):
-    """Rows of all fits that use the same score. They have row numbers, fits, targets and weights."""
+    """Rows of all fits that use the same score: row numbers, fits, targets and weights."""
 
     score: TrainingLoss
     rows: Tensor
@@ -32,10 +32,10 @@ class KeepBestEpoch(Callback):
     """Callback that scores each fit every few epochs and keeps the weights of its best epoch."""
 
     # The score of a row is the score of the averaged forecast of the members that are not trained on this
-    # row. Scores of single members would favor epochs before the mean is learned. `data` contains the
-    # features and targets of all fits in the order of `plans`.
-    # With `patience`, a fit ends at this multiple of its best epoch, but not before `fewest` epochs. Its
-    # weights no longer change, and the training ends when all fits have ended.
+    # row. The best epoch by the scores of single members is often before the mean is learned. `data` contains
+    # the features and targets of all fits in the order of `plans`. With `patience`, a fit ends at this
+    # multiple of its best epoch, but not before `fewest` epochs. The weights of a fit that has ended no
+    # longer change. The training ends when all fits have ended.
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class KeepBestEpoch(Callback):
         self.patience, self.fewest = np.inf if patience is None else patience, fewest
 
     def initialize(self) -> KeepBestEpoch:
-        """Find the rows that score each member, and the rows of each score."""
+        """Find the rows on which each member is scored, and the rows of each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
         rows_of_members = self._rows_of_members()
@@ -81,7 +81,7 @@ class KeepBestEpoch(Callback):
 
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
         y = self.data[1]
-        padding_row = len(y)  # its sums are not used
+        padding_row = len(y)  # sums for this row are not used
         longest = max(len(rows) for rows in rows_of_members)
         matrix = np.full((len(rows_of_members), longest), padding_row)
         for member, rows in enumerate(rows_of_members):

@@ -1,4 +1,4 @@
-"""Held-out rows, on which epochs are scored or the distribution is calibrated."""
+"""Held-out rows, for the scores of epochs or for calibration."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
         raise ValueError(
-            "rows must be held out of training, but only one row has a positive weight. Use more rows, or "
-            "settings that do not hold out rows."
+            "at least two rows must have a positive weight, because rows are held out of training. Got one "
+            "row. Use more rows, or settings that do not hold out rows."
         )
     held_out = np.zeros(n, dtype=bool)
     if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool | np.bool_):
@@ -36,8 +36,8 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows with positive weight, but in the first split of the "
-            "splitter, all test rows have weight 0."
+            "`validation_size` must hold out rows with positive weight, but all test rows in the first "
+            "split of the splitter have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(

@@ -13,7 +13,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._training.batches import MemberRows, batch_shape
+from skuq.neural._training.batches import AUTO_BATCH, MemberRows, batch_shape
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
@@ -23,24 +23,24 @@ AUTO_EPOCHS = (8000, 40, 200)
 LONG_TRAINING = (6000, 40, 1000)
 """Number of steps, smallest number of epochs and largest number of epochs of long trainings.
 
-Trainings with noise and without selection of the epoch are long, because few rows then need as many steps as
-many rows. With dropout on the 277 rows of the yacht data, the errors after 200 epochs were 1.4 times as large
-as the errors after 6000 steps.
+Trainings with random noise, such as dropout, and without selection of the epoch are long, because they need
+as many steps for few rows as for many rows. With dropout on the 277 rows of the yacht data, the errors after
+200 epochs were 1.4 times as large as the errors after 6000 steps.
 """
 
 _MOST_EPOCHS = 1000
-"""A second training after `AUTO_EPOCHS` has at most this number of epochs."""
+"""Largest number of epochs of a second training after `AUTO_EPOCHS`."""
 
 _STILL_IMPROVING = 0.95
-"""If the best epoch comes after this share of the epochs, a longer training may be better."""
+"""If the best epoch is after this share of the epochs, a longer training may be better."""
 
 PATIENCE = 2
 """A training with `AUTO_EPOCHS` ends after this multiple of its best epoch. For noisy targets, the best epoch
 is often early."""
 
 _N_FOLDS = 4
-"""Number of folds of `plan_folds`. Of 20 members, 5 then leave out each row, which is enough to estimate
-their spread."""
+"""Number of folds of `plan_folds`. With 20 members, each row is left out by 5 members, which is enough to
+estimate their spread."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TrainingOptions:
     """Options of a training. Fits with equal options may be trained together."""
 
     architecture: Architecture
-    batch_size: int = 32
+    batch_size: int | str = 32
     max_epochs: int | str = "auto"
     auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
     further_epochs: int = 0
@@ -71,10 +71,12 @@ class TrainingOptions:
         return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
-        # Targets without noise need more steps than targets with noise. With few rows, the largest number of
-        # epochs of "auto" has too few steps.
+        # Targets without noise need more steps than targets with noise. If there are few rows, the largest
+        # number of epochs of "auto" has too few steps for them.
+        # They do not need small batches, whose purpose is to have more steps in 200 epochs.
         steps, fewest, most = self.auto_epochs
-        more = replace(self, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
+        size = AUTO_BATCH if self.batch_size == "auto" else self.batch_size
+        more = replace(self, batch_size=size, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))
         epochs = self.epochs(n_batches)
         improving = best_epoch > _STILL_IMPROVING * epochs
         return more if improving and more.epochs(n_batches) > epochs else None
@@ -108,7 +110,7 @@ class TrainingSpec:
     ) -> FitPlan:
         """Return the plan of one fit.
 
-        The factor ``row_factor`` (n,) multiplies losses and scores, as weights do.
+        The factor ``row_factor`` (n,) multiplies losses and scores, like weights.
         """
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
@@ -152,7 +154,7 @@ class FitPlan:
     selection_mask: BoolArray | None = None
     score_weight: FloatArray | None = None  # in the score, shape (n,)
 
-    def batch_shape(self, batch_size: int) -> tuple[int, int]:
+    def batch_shape(self, batch_size: int | str) -> tuple[int, int]:
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:
@@ -160,7 +162,7 @@ class FitPlan:
         return np.column_stack([rows.out_of_bag(len(self.y)) for rows in self.rows])
 
     def scored_rows(self) -> BoolArray:
-        """Return the mask (n, M) of the rows that score the epochs of each member."""
+        """Return a mask of shape (n, M): the rows on which the epochs of each member are scored."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
 

@@ -1,4 +1,4 @@
-"""Inputs of networks, which are standardized numbers and codes of categories, in float64."""
+"""Inputs of networks: standardized numbers and codes of categories, in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 
 FEW_CATEGORIES = 3
-"""In networks with embeddings, a column with at most this number of categories becomes indicators."""
+"""In networks with embeddings, a column with at most this number of categories is converted to indicators."""
 
 
 def table_of(X: Any) -> pd.DataFrame | None:
@@ -29,9 +29,9 @@ def table_of(X: Any) -> pd.DataFrame | None:
 class Columns:
     """Columns of the training rows, with numbers and codes of categories.
 
-    The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories
-    become indicators, which are numbers. Columns of numbers with missing training values, marked in ``gaps``,
-    also get an indicator.
+    The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories are
+    converted to indicators, which are numbers. ``gaps`` marks the columns of numbers with missing training
+    values. They also get an indicator.
     """
 
     encoder: TableEncoder | None
@@ -79,29 +79,33 @@ class Standardizer:
 
     # A constant column has an infinite scale, so that it does not change predictions. Missing numbers become
     # 0, the mean. Codes of categories follow the numbers unchanged. A constant target has the scale 0, and
-    # its prediction is certain. Codes of classes have the mean 0 and the scale 1.
+    # its prediction is certain. Codes of classes have the mean 0 and the scale 1. `y_mean` and `y_scale` are
+    # numbers for one target, and arrays (d,) for several targets.
 
     columns: Columns
     X_mean: FloatArray
     X_scale: FloatArray
-    y_mean: float
-    y_scale: float
+    y_mean: Any
+    y_scale: Any
 
     @classmethod
     def fit(cls, data: TrainingData, max_indicators: float) -> Self:
         columns, y = Columns.fit(data.X, max_indicators), data.y
         share = _shares(data.sample_weight, len(y))
         X_mean, X_scale = _units_of_columns(columns(data.X)[0], share)
-        start = float(y[share > 0][0])
-        y_mean = start + float(share @ (y - start))
-        y_scale = float(column_scale(y[:, np.newaxis], np.array([y_mean]), share)[0])
-        return cls(columns, X_mean, X_scale, y_mean, 0.0 if np.isinf(y_scale) else y_scale)
+        start = y[share > 0][0]
+        y_mean = start + share @ (y - start)
+        y_scale = column_scale(y.reshape(len(y), -1), np.atleast_1d(y_mean), share)
+        y_scale = np.where(np.isinf(y_scale), 0.0, y_scale)
+        if y.ndim == 1:
+            return cls(columns, X_mean, X_scale, float(y_mean), float(y_scale[0]))
+        return cls(columns, X_mean, X_scale, y_mean, y_scale)
 
     @classmethod
     def fit_features(cls, data: TrainingData, standardize: Any) -> Self:
         """Return the standardizer of the features.
 
-        With "all", all columns have one scale. With False, nothing changes.
+        With "all", all columns have one scale. With False, the features are not changed.
         """
         columns = Columns.fit(data.X, np.inf)
         if not standardize:
@@ -125,18 +129,19 @@ class Standardizer:
     def features(self, X: Any) -> FloatArray:
         numbers, codes = self.columns(X)
         standardized: FloatArray = numbers - self.X_mean
-        standardized /= self.X_scale  # in place, as X may fill much of the memory
+        standardized /= self.X_scale  # in place, because X may be large
         standardized[np.isnan(standardized)] = 0.0
         return np.hstack([standardized, codes]) if codes.shape[1] else standardized
 
     def target(self, y: FloatArray) -> FloatArray:
-        return (y - self.y_mean) / self.y_scale if self.y_scale > 0 else np.zeros_like(y)
+        varies = np.asarray(self.y_scale) > 0
+        return np.asarray(np.divide(y - self.y_mean, self.y_scale, out=np.zeros_like(y), where=varies))
 
     def loc(self, standardized: FloatArray) -> FloatArray:
-        return self.y_mean + self.y_scale * standardized
+        return np.asarray(self.y_mean + self.y_scale * standardized)
 
     def scale(self, variance: FloatArray) -> FloatArray:
-        return self.y_scale * np.sqrt(variance)
+        return np.asarray(self.y_scale * np.sqrt(variance))
 
 
 def _shares(weight: FloatArray | None, n: int) -> FloatArray:
@@ -145,7 +150,7 @@ def _shares(weight: FloatArray | None, n: int) -> FloatArray:
 
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
     X = _filled(X, share)
-    counted = X[share > 0][0] if len(X) else 0.0  # subtracted first, because large means would cost precision
+    counted = X[share > 0][0] if len(X) else 0.0  # avoids rounding errors of large means
     mean = counted + share @ (X - counted)
     return mean, column_scale(X, mean, share)
 

@@ -25,8 +25,7 @@ from skuq.neural._training.plan import FitPlan, TrainingOptions
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
-"""The training of this number of weights fits into the cache of a processor core. Larger stacks are not
-faster."""
+"""Number of weights whose training fits into the cache of a processor core. Larger stacks are not faster."""
 _GPU_WEIGHTS = 1 << 30
 
 
@@ -77,7 +76,7 @@ class _Chunk:
 class _Part:
     """Results of one chunk for each fit.
 
-    They are losses (epochs, members), and scores (epochs,) that may be NaN.
+    The results are losses (epochs, members), and scores (epochs,) that may be NaN.
     """
 
     modules: list[StackedModule]
@@ -255,7 +254,7 @@ class _ReportEpoch(Callback):
 def _collect(
     plans: Sequence[FitPlan], chunks: list[_Chunk], parts: list[_Part], options: TrainingOptions
 ) -> list[TrainedFit]:
-    """Join the members of each fit. The members may be in several chunks."""
+    """Join the members of each fit, which may be in several chunks."""
     pieces: dict[int, list[tuple[_Part, int]]] = {k: [] for k in range(len(plans))}
     for chunk, part in zip(chunks, parts, strict=True):
         for position, k in enumerate(chunk.fits):

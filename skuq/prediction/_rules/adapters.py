@@ -30,6 +30,7 @@ from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosted_parameters import PARAMETER_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
+from skuq.prediction._rules.survival import SURVIVAL_ADAPTERS
 
 _LEVELS = [level / 200 for level in range(1, 200)]
 """Levels of the quantiles that represent a distribution of an unknown family."""
@@ -124,7 +125,7 @@ def _skpro_scipy(
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Return the samples as an Empirical distribution. They are a data frame with the index (sample, row)."""
+    """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
@@ -163,5 +164,6 @@ ADAPTERS: dict[str, Adapter] = {
     **BOOSTING_ADAPTERS,
     **PARAMETER_ADAPTERS,
     **AUTOML_ADAPTERS,
+    **SURVIVAL_ADAPTERS,
 }
-"""Adapters by the import path that users have for the class."""
+"""Adapters by the path from which users import the class."""

@@ -61,8 +61,8 @@ def _skrub_search_inner(search: Any, X: Any, predict: Predict) -> Any:
         return predict(search.best_learner_, X)
     if hasattr(search, "cv_results_"):
         raise NotRefittedError(
-            f"this {type(search).__name__} was fitted with `refit=False` and has no fitted learner. Use "
-            "`refit=True` (or the name of a metric)."
+            f"this {type(search).__name__} was fitted with `refit=False` and has no fitted learner. Set "
+            f"`refit=True`, or set `refit` to the name of a metric."
         )
     raise not_fitted(search)
 
@@ -117,4 +117,4 @@ AUTOML_ADAPTERS: dict[str, Adapter] = {
     "autogluon.tabular.TabularPredictor": Adapter(_autogluon_dist, _autogluon_supports, points=False),
     "skrub.SkrubLearner": Adapter(_skrub_learner_dist, lambda learner: hasattr(learner, "predict")),
 }
-"""Adapters by the import path that users have for the class."""
+"""Adapters by the path from which users import the class."""

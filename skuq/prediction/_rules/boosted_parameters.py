@@ -26,10 +26,10 @@ Build = Callable[..., Distribution]
 
 
 def _xgboostlss_dist(estimator: Any, X: Any) -> Distribution:
-    """Return the predictive distribution in the family that the boosting models."""
+    """Return the predictive distribution, in the family that XGBoostLSS was fitted with."""
     if getattr(estimator, "booster", None) is None:
         raise not_fitted(estimator)
-    data = sys.modules["xgboost"].DMatrix(X)  # imported already, because a fitted model exists
+    data = sys.modules["xgboost"].DMatrix(X)  # already imported, because a fitted model exists
     family = type(estimator.dist).__name__
     if getattr(estimator.dist, "multivariate", False):
         raise NotProbabilisticError(
@@ -101,9 +101,9 @@ _FAMILIES: dict[str, Build] = {
     "ZALN": _adjusted(_log_normal),
     "ZABeta": _adjusted(_beta),
 }
-"""For each family of XGBoostLSS, the distribution with the predicted parameters."""
+"""Functions that return the distribution from the predicted parameters, by family of XGBoostLSS."""
 
 PARAMETER_ADAPTERS: dict[str, Adapter] = {
     "xgboostlss.model.XGBoostLSS": Adapter(_xgboostlss_dist, points=False)
 }
-"""Adapters by the import path that users have for the class."""
+"""Adapters by the path from which users import the class."""

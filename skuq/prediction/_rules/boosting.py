@@ -1,7 +1,7 @@
 """Distributions of CatBoost, XGBoost and LightGBM with a distributional loss.
 
-A distributional loss is a loss for several quantiles, or for mean and variance (CatBoost). This module
-imports none of the packages.
+A distributional loss fits several quantiles, or mean and variance (CatBoost). This module imports none of the
+packages.
 """
 
 from __future__ import annotations
@@ -52,4 +52,5 @@ BOOSTING_ADAPTERS: dict[str, Adapter] = {
     "catboost.CatBoostRegressor": Adapter(_catboost_dist, _catboost_supports, points=False),
     "xgboost.XGBRegressor": Adapter(_quantiles_dist, _has_quantiles, points=False),
 }
-"""Adapters by the import path that users have for the class. A LightGBM model predicts only one quantile."""
+"""Adapters by the path from which users import the class. LightGBM is missing, because its models predict
+only one quantile."""

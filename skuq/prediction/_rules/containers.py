@@ -1,6 +1,6 @@
 """Predictions of meta-estimators from the predictions of their inner estimators.
 
-A function ``..._inner`` returns the prediction of one inner estimator, which may be a distribution or sets. A
+A function ``..._inner`` returns the prediction of one inner estimator: a distribution or prediction sets. A
 function ``..._dist`` combines the distributions of several inner estimators.
 """
 
@@ -65,8 +65,9 @@ def _search_inner(search: Any, X: Any, predict: Predict) -> Any:
     kind = type(search).__name__
     if not search.refit and any(name.endswith("_") for name in vars(search)):
         raise NotRefittedError(
-            f"this {kind} was fitted with `refit=False` and has no fitted estimator. Use `refit=True` "
-            "(or the name of a metric), or fit clone(search.estimator).set_params(**search.best_params_)."
+            f"this {kind} was fitted with `refit=False` and has no fitted estimator. Set `refit=True`, or "
+            f"set `refit` to the name of a metric. Or fit "
+            f"clone(search.estimator).set_params(**search.best_params_)."
         )
     raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` first.")
 

@@ -1,4 +1,4 @@
-"""Joint distributions of TransformedTargetRegressor. Each target is mapped back to its own units."""
+"""Joint distributions of TransformedTargetRegressor, transformed back to the units of each target."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ _FITTED_COLUMNS: dict[type, tuple[str, ...]] = {
     QuantileTransformer: ("quantiles_",),
     FunctionTransformer: (),
 }
-"""Attributes with one entry or column per target. Each of these transformers maps the columns one by one."""
+"""Attributes with one entry or one column per target. Each of these transformers transforms the columns
+separately."""
 
 _PROBE = 5
-"""For this number of rows, the inverse of all columns is compared with the inverse of each column."""
+"""Number of rows for which the inverse of all columns is compared with the inverse of each column."""
 
 
 def map_joint_back(dist: JointDistribution, transformer: Any) -> JointDistribution:
     """Return the joint distribution of y, given the distribution of ``transformer.transform(y)``.
 
-    A monotone map of each column changes the marginals. It leaves the ranks unchanged or reverses them.
+    A monotone function of each column changes the marginals. The ranks are unchanged or reversed.
     """
     steps = flatten(transformer)
     if not steps:
@@ -113,8 +114,8 @@ def _of_column(step: Any, j: int) -> Any:
     if names is None:
         known = ", ".join(sorted(kind.__name__ for kind in _FITTED_COLUMNS))
         raise ValueError(
-            "the transformer of TransformedTargetRegressor must map each target by itself, got "
-            f"{type(step).__name__}, which may mix them. Use one of {known}."
+            "the transformer of TransformedTargetRegressor must transform each target separately, got "
+            f"{type(step).__name__}, which may combine several targets. Use one of {known}."
         )
     column = copy.copy(step)
     for name in names:
@@ -146,6 +147,6 @@ def _check_columns(dist: JointDistribution, steps: list[Any], columns: list[list
         alone = np.empty(0)
     if together.shape != alone.shape or not np.allclose(together, alone, rtol=1e-6, equal_nan=True):
         raise ValueError(
-            "`inverse_func` of TransformedTargetRegressor must map each target by itself, but it mixes the "
-            "targets. Transform each target with a function of this target only."
+            "`inverse_func` of TransformedTargetRegressor must transform each target separately, but it "
+            "mixes the targets. Transform each target with a function of this target only."
         )

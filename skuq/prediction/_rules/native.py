@@ -22,7 +22,7 @@ from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
 _BLOCK = 32
-"""Number of rows per block of the kernel matrix. It is small, because only diagonals are used."""
+"""Number of rows per block of the kernel matrix. Blocks are small, because only their diagonals are used."""
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
@@ -41,8 +41,8 @@ def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Norma
     check_is_fitted(estimator, "X_train_")
     if not _gaussian_process_supports(estimator):
         raise NotProbabilisticError(
-            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row. These "
-            "values do not give the noise of new rows. Pass a number as `alpha`, or add a WhiteKernel to "
+            "`alpha` of GaussianProcessRegressor must be a number, got one value per training row. The "
+            "noise of new rows is then unknown. Pass a number as `alpha`, or add a WhiteKernel to "
             "`kernel`."
         )
     loc, reported = estimator.predict(X, return_std=True)
@@ -94,7 +94,7 @@ def _kernel_input(estimator: GaussianProcessRegressor, X: Any) -> Any:
 
 
 def _white_noise(kernel: Any, X: Any) -> FloatArray:
-    """Return the variance of WhiteKernel terms. They are in ``kernel(X)`` but not in ``kernel(X, X)``."""
+    """Return the variance of WhiteKernel terms. ``kernel(X)`` includes it, and ``kernel(X, X)`` does not."""
     diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
     shared = np.empty_like(diagonal)
     for start in range(0, count_rows(X), _BLOCK):

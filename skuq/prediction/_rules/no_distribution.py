@@ -1,4 +1,4 @@
-"""Errors for estimators without a distribution. An error has the reason and the remedy."""
+"""Errors for estimators without a distribution. Each error states the reason and a remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
         return NotProbabilisticError(
             f"{cls.__name__} predicts a single quantile at level {levels[0]:g} and has no distribution. Wrap "
             f"it before fitting: skuq.UncertaintyRegressor({cls.__name__}(...)) fits many levels and "
-            "recalibrates them, and skuq.regressors.MultiQuantileRegressor fits them without recalibration."
+            f"recalibrates the quantiles. skuq.regressors.MultiQuantileRegressor fits many levels without "
+            f"recalibration."
         )
     return NotProbabilisticError(
         f"{cls.__name__} gives no predictive distribution. Wrap it before "

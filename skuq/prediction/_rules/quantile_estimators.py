@@ -151,9 +151,9 @@ _RECORDS: dict[tuple[str, str], QuantileLoss] = {
 
 
 def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tuple[str, QuantileLoss] | None:
-    """Return the prefix of the parameters and the record, or None if there is no quantile loss.
+    """Return the prefix of the parameter names and the record, or None if there is no quantile loss.
 
-    The search includes the last step of Pipelines, but not other meta-estimators. For example, the mean of
+    The last step of a Pipeline is searched. Other meta-estimators are not searched. For example, the mean of
     quantiles of resamples is not a quantile.
     """
     if quantile_param is not None:

@@ -13,17 +13,17 @@ Predict: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class MetaEstimatorRule:
-    """Rule for a meta-estimator. It has a distribution if all of its inner estimators have one."""
+    """Rule for a meta-estimator that has a distribution if all its inner estimators have one."""
 
     # Function of the estimator that returns whether the rule applies.
     matches: Callable[[Any], bool]
-    # Function of the estimator, X and `predict_dist`, which calls `predict_dist` for inner estimators.
+    # Function of the estimator, X and `predict_dist`. It calls `predict_dist` for inner estimators.
     predict: Callable[[Any, Any, Predict], Any]
     # Function of the estimator, fitted or not, that returns its inner estimators. Several of them form a
     # mixture. None and strings represent absent estimators.
     parts: Callable[[Any], Sequence[Any]]
-    # Whether the prediction is the prediction of one inner estimator for the same rows. If so, `predict` may
-    # also be called with a function for prediction sets instead of `predict_dist`.
+    # Whether the prediction is the prediction of one inner estimator for the same rows. In this case,
+    # `predict` may also be called with a function that returns prediction sets instead of `predict_dist`.
     passes_on: bool = False
 
 

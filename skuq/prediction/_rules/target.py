@@ -28,7 +28,7 @@ from skuq.distributions import Distribution, Normal, Transformed, affine, concat
 from skuq.distributions._numerics.finite_differences import derivative
 
 _TAIL = 1e-6
-"""A map must be defined and monotone between two quantiles: at this level, and at 1 minus this level."""
+"""The map must be defined and monotone between the quantiles at this level and at 1 minus this level."""
 
 _LARGEST = np.finfo(np.float64).max
 
@@ -128,7 +128,7 @@ class _TargetMap:
 
     @classmethod
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
-        """Return the map over a range of z. A check has shown that the map is monotone there."""
+        """Return the map over a range of z. Raise an error if the map is not monotone in this range."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
         if not low < high:  # For point masses, the check uses a small range around them.
             margin = 1e-3 * max(abs(low), 1.0)
@@ -140,8 +140,9 @@ class _TargetMap:
             raise ValueError(
                 "the inverse transformation of TransformedTargetRegressor must be monotone and defined over "
                 f"the range of the predicted distributions, {low:g} to {high:g} on the transformed scale, "
-                "but it is NaN or changes direction there. Use a transformation whose inverse is monotone on "
-                "all reals, such as log or log1p for a positive target, or a model that stays in the range."
+                "but it is NaN or changes direction there. Use a transformation whose inverse is monotone "
+                "for all real numbers, such as log or log1p for a positive target. Or use a model whose "
+                "predictions stay in the range."
             )
         first, last = float(values[0]), float(values[-1])
         hold = np.isfinite([first, last]).all() and any(_is_limited(step) for step in steps)
@@ -162,7 +163,7 @@ class _TargetMap:
         return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
-        """Return the z of target values y. It is NaN if the map does not reach y in its monotone range."""
+        """Return the z of target values y, or NaN if the map does not reach y in its monotone range."""
         (low, high), (first, last) = self.domain, self.image
         y = np.asarray(y, dtype=np.float64)
         z = _forward(self.steps, y)
@@ -223,7 +224,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
             result = call(column, **(options or {}))
     else:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            # Values out of range cause warnings here; they are replaced below.
+            # Values out of range cause warnings here. They are replaced below.
             warnings.simplefilter("ignore")
             result = getattr(step, method)(np.clip(column, -_LARGEST, _LARGEST))
     result = np.asarray(result, dtype=np.float64)

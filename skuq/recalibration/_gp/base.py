@@ -19,7 +19,7 @@ from skuq.recalibration._scaling import RowsWithUncertainty, rows_with_uncertain
 class GPRecalibrator(BaseRecalibrator):
     """Base class of three recalibrators.
 
-    Their latent values are Gaussian processes of the predicted mean and std.
+    The latent values of these recalibrators are Gaussian processes of the predicted mean and std.
     """
 
     # A subclass sets `_prior`, the prior of its latent values. It implements the methods

@@ -19,7 +19,7 @@ AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 values."""
 
 _LEAST_VARIANCE = 1e-12
-"""The conditional variance of a latent value is at least this large, because rounding may make the variance
+"""Lower limit of the conditional variance of a latent value. Without it, rounding could make the variance
 negative."""
 
 

@@ -26,10 +26,10 @@ BLOCK = 2048
 """Number of rows in a block. The basis functions of a block are in memory at the same time."""
 
 MAX_CACHED_VALUES = 2**22
-"""At most this number of values of basis functions is cached (32 MB)."""
+"""Largest number of values of basis functions that are cached (32 MB)."""
 
 MOST_STEPS = 40
-"""A search for q takes at most this number of natural gradient steps. About six steps are usually enough."""
+"""Largest number of natural gradient steps of a search for q. About six steps are usually enough."""
 
 ROUNDING = 1e-9
 """A smaller relative decrease of the bound may be due to rounding."""
@@ -222,7 +222,7 @@ class VariationalProcess:
         """Return the bound for q and the derivatives of the bound. The function reads each block once."""
         basis, amplitudes = prior
         size = amplitudes.shape
-        # coefficients are whitened coefficients times amplitudes; the former have prior variance 1
+        # coefficients are amplitudes times whitened coefficients, which have prior variance 1
         covariance = coefficients.covariance * np.outer(amplitudes, amplitudes)
         process = LatentProcess(
             basis,
@@ -332,7 +332,8 @@ class _Memory:
         self.steps = [*self.steps[-self.depth :], aim - point]
         if len(self.points) > 1:
             points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
-            # the combination of past points with the shortest step, if steps were a linear function of points
+            # the combination of past points with the shortest step, under the assumption that steps are a
+            # linear function of points
             mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
             aim = aim - mix @ (points + steps)
         size = shift.size

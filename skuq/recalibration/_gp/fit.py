@@ -22,17 +22,17 @@ from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 
 _LEAST = 1e-6
-"""An absolute residual is at least this share of the median absolute residual."""
+"""Lower limit of an absolute residual, as a share of the median absolute residual."""
 
 _FARTHEST = 1e6
-"""The inputs are limited to this value, in units of their scale. At this distance, all correlations are 0."""
+"""Largest absolute value of an input, in units of its scale. At this distance, all correlations are 0."""
 
 _MOST_ITERATIONS = 100
 """Default of ``max_iter`` for steps that use all rows."""
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|. The size |z| is at least a millionth of its median, so that the logarithm is finite."""
+    """Return log |z|, which is finite because |z| is raised to at least a millionth of its median."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -98,7 +98,8 @@ class FittedProcess:
     def lengthscales(self) -> FloatArray:
         """Return the lengthscales.
 
-        The first is for the predicted mean, in the units of y, and the second for the log std.
+        The first lengthscale belongs to the predicted mean and is in the units of y. The second belongs to
+        the log std.
         """
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
@@ -137,7 +138,7 @@ def fit_process(
 
 def _not_converged(found: SearchResult, limit: int) -> str:
     if found.n_iter >= limit:
-        return f"the Gaussian process did not converge in {found.n_iter} iterations. Raise `max_iter`."
+        return f"the Gaussian process did not converge in {found.n_iter} iterations. Increase `max_iter`."
     return (
         f"the optimization of the Gaussian process stopped before the optimum, after {found.n_iter} "
         "iterations: no step increases the lower bound, although its gradient is not 0. More iterations "

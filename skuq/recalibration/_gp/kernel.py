@@ -20,10 +20,10 @@ from scipy.linalg import solve_triangular
 from skuq._typing import FloatArray
 
 JITTER = 1e-6
-"""This number is added to the unit variances of the inducing points, because points may be close together."""
+"""Number that is added to the unit variances of the inducing points, because points may be close together."""
 
 CANDIDATES = 512
-"""Inducing points are chosen from at most this number of candidates."""
+"""Largest number of candidates for inducing points."""
 
 HYPER_STEP = 0.4
 """Inducing points are chosen with this lengthscale. Fitted lengthscales are usually longer."""

@@ -24,18 +24,19 @@ SHAPE = 0.3
 """Shape parameter of the gamma prior of an amplitude."""
 
 THINNED = 2048
-"""The first stage of the search uses this number of rows. Each later stage uses four times as many rows."""
+"""Number of rows of the first stage of the search. Each later stage uses four times as many rows as the stage
+before."""
 
 SETTLED, LOOSE = 1e-9, 1e-3
 """Smallest and largest tolerance of the search for q. Between these limits, the tolerance is proportional to
 the gradient."""
 
 LONGEST_STEP = 0.7
-"""A step changes a logarithmic parameter by at most this number. A change of 0.7 is a factor of 2."""
+"""Largest change of a logarithmic parameter in a step. A change of 0.7 is a factor of 2."""
 
 GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
-"""The search ends below the first gradient. A search without progress counts as converged below the second
-gradient."""
+"""The search ends if the gradient is below the first number. If a search makes no progress, it counts as
+converged if the gradient is below the second number."""
 
 STALL, MOST_STALLED = 1e-10, 3
 """The search ends after three successive steps if each step increases the bound by less than this relative
@@ -152,7 +153,7 @@ def _climb(
 
     Return None if no step increases the value.
     """
-    # steepest ascent if there is no estimate of the curvature; one factor shortens all components
+    # steepest ascent if there is no estimate of the curvature; all components are shortened by one factor
     direction = slope if inverse is None else inverse @ slope
     direction = direction / max(1.0, np.abs(direction).max() / LONGEST_STEP)
     share = 1.0

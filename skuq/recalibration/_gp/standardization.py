@@ -1,9 +1,9 @@
 """Affine change of all predictions to the location and scale of the targets.
 
-A beta map of the levels has three parameters on the scale of log odds. It can represent a factor or a shift
-of the values only if the levels are not extreme, because a change of levels in heavy tails differs from a
-change of scale. Large errors of the scale or location are therefore first corrected by an affine change of
-the values. Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a
+A beta map of the levels has three parameters on the scale of log odds. A beta map corresponds to a factor or
+a shift of the values only if the levels are not extreme, because in heavy tails, a change of levels differs
+from a change of scale. Therefore, large errors of the scale or location are first corrected by an affine
+change of the values. Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a
 `Transformed` distribution, the base is changed, so that a positive target stays positive.
 """
 
@@ -23,9 +23,9 @@ _TAIL = 0.2
 
 The scale is the distance between the quantiles at this level and at 1 minus this level. The location is the
 median. The same definitions apply to distributions and to targets. Every family has a location and a scale.
-If the rows are calibrated, the values of the distributions and of the targets agree, for any shape. With a
-smaller level, the scale would depend on the tails. A heavy-tailed family would then be too narrow in the
-center if the targets are normal.
+If the rows are calibrated, the scale and the location of the distributions agree with the scale and the
+location of the targets, for any shape. With a smaller level, the scale would depend on the tails. If the
+targets were normal, a heavy-tailed family would then be too narrow in the center.
 """
 
 _NORMAL = -2 * float(ndtri(_TAIL))
@@ -33,10 +33,10 @@ _NORMAL = -2 * float(ndtri(_TAIL))
 deviation."""
 
 _LARGEST_FACTOR = 2.0
-"""Beta maps can correct errors of the scale up to this factor."""
+"""Largest error of the scale, as a factor, that beta maps correct."""
 
 _LARGEST_SHIFT = 2.0
-"""Beta maps can correct errors of the location up to this shift, in units of the scale."""
+"""Largest error of the location that beta maps correct, in units of the scale."""
 
 _FEWEST = 5
 """An affine change needs at least this number of targets."""
@@ -51,8 +51,8 @@ _EDGE = 0.1
 _LEAST_VARIATION = 0.15
 """Smallest ratio of two ranges: the range of the middle 80 % of the targets, and of the predictions.
 
-If y varies less, noise cannot be distinguished from a bias of each prediction. The search is then slow, and
-intervals become far too wide.
+If the targets vary less, noise cannot be distinguished from a bias of each prediction. The search is then
+slow, and intervals become far too wide.
 """
 
 
@@ -93,7 +93,7 @@ def standardization(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
     offset, factor = _center_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         return Standardization()
-    # a bias may be proportional to the scales, or a constant, such as an offset of the units
+    # a bias may be proportional to the scales, or a constant such as an offset of the units
     shift = _center_and_spread(target - loc, weight)[0]
     rest, smaller = _center_and_spread((target - loc - shift) / scale, weight)
     if smaller < factor:

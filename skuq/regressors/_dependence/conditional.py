@@ -1,4 +1,4 @@
-"""Dependence between targets that varies with x. It is estimated by a forest of products of normal scores."""
+"""Dependence between targets that varies with x, predicted by a forest from products of normal scores."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from skuq.regressors._forest.leaf_weights import LeafWeights
 from skuq.regressors._forest.trees import Trees
 
 FEWEST_ROWS = 300
-"""The dependence may vary with x if there are at least this number of rows."""
+"""With fewer rows, the dependence does not vary with x."""
 
 _SHARES = np.linspace(0, 1, 11)
 """Candidates for the share of the forest in the correlation matrix."""
 
 _STANDARD_ERRORS = 2.0
-"""The forest is used if its gain in the out-of-bag log score is at least this number of standard errors."""
+"""The forest is used if the out-of-bag log score improves by at least this number of standard errors."""
 
 _RIDGE = 1e-6
 """This share of the identity is added to a correlation matrix, so that the matrix is invertible."""
@@ -34,13 +34,13 @@ _N_TREES = 100
 class ConditionalWeights:
     """Weights of the rows of the template for new rows.
 
-    A row of the template has weight if it shares leaves with the new row.
+    A row of the template has a positive weight if it shares leaves with the new row.
     """
 
     trees: Trees
     features: ScaleFeatures
     local: LeafWeights
-    weight: FloatArray  # weight of each row of the template without the forest, sums to 1
+    weight: FloatArray  # weight of each row of the template without the forest; the sum is 1
     share: float  # share of the forest
 
     def __call__(self, X: Any) -> FloatArray:
@@ -115,7 +115,7 @@ def _choose_share(
 ) -> float:
     """Return the share of the forest with the best log score.
 
-    The share is 0 unless the gain is significant.
+    The share is positive only if the gain is significant.
     """
     rows = np.stack(
         [log_copula_density((1 - share) * constant + share * out_of_bag, scores) for share in _SHARES]

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 from skuq._typing import FloatArray
 
 FEWEST_COMMON_ROWS = 30
-"""If the correlation is estimated pair by pair, a pair of targets needs at least this number of rows in which
-neither target is missing."""
+"""Smallest number of rows in which both targets of a pair are known, if the correlation is estimated
+separately for each pair."""
 
 _LEAST_EIGENVALUE = 1e-6
 """The smallest eigenvalue of a projected correlation matrix is at least this value."""
@@ -31,7 +31,7 @@ def normal_scores(values: FloatArray, weight: FloatArray) -> FloatArray:
 def shrunk_correlation(scores: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the correlation matrix of complete scores, shrunk toward independence.
 
-    The covariance matrix is shrunk by the intensity of Ledoit and Wolf (2004). A weight is a number of
+    The covariance matrix is shrunk by the method of Ledoit and Wolf (2004). A weight is a number of
     repetitions.
     """
     n, d = float(weight.sum()), scores.shape[1]
@@ -48,8 +48,8 @@ def shrunk_correlation(scores: FloatArray, weight: FloatArray) -> FloatArray:
 def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[str]) -> FloatArray:
     """Return the correlation matrix of scores with missing values.
 
-    Each entry comes from the rows that have both scores. The matrix is then projected to a positive definite
-    matrix.
+    Each entry is estimated from the rows that have both scores. The matrix is then projected to a positive
+    definite matrix.
     """
     d = scores.shape[1]
     correlation = np.eye(d)
@@ -57,9 +57,10 @@ def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[st
         common = ~np.isnan(scores[:, i] + scores[:, j])
         if np.count_nonzero(common) < FEWEST_COMMON_ROWS:
             raise ValueError(
-                f"`y` must have at least {FEWEST_COMMON_ROWS} rows in which both of two targets are known, "
-                f"got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of two "
-                "targets is estimated from these rows. Leave one target out, or use dependence='independent'."
+                f"`y` must have at least {FEWEST_COMMON_ROWS} rows without missing values for each pair of "
+                f"targets, got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of "
+                "two targets is estimated from these rows. Leave one target out, or use "
+                "dependence='independent'."
             )
         pair = scores[common][:, [i, j]]
         covariance = np.cov(pair.T, aweights=weight[common])

@@ -24,7 +24,7 @@ MOST_ROWS = 1000
 """An empirical template has at most this number of rows."""
 
 FEWEST_COMPLETE_ROWS = 200
-"""If some rows have missing values, an empirical template needs this number of complete rows."""
+"""If some rows have missing values, an empirical template needs at least this number of complete rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ def forecast_scores(
 ) -> FloatArray:
     """Return the ranks of the PIT of the tested rows, shape (n,).
 
-    Other rows have NaN. ``y`` belongs to the tested rows. Atoms have a randomized PIT. Rows beyond the
-    support, whose PIT is 0 or 1, have ranks in random order. If a row is tested several times, its first test
-    counts.
+    Other rows have NaN. ``y`` contains the targets of the tested rows. On atoms, the PIT is randomized. Rows
+    outside the support have a PIT of 0 or 1 and get ranks in random order. If a row is tested several times,
+    only its first test counts.
     """
     rows, first = np.unique(rows, return_index=True)
     if len(first) == len(dist) and np.array_equal(first, np.arange(len(dist))):
@@ -76,8 +76,8 @@ def fit_dependence(
 ) -> Dependence:
     """Estimate the dependence from ranks of shape (n, d).
 
-    Rows that are not tested have NaN. ``missing`` is True if targets are missing. Ranks may then be missing
-    for single targets of a row.
+    Rows that are not tested have NaN. ``missing`` is True if targets are missing. In this case, a row may
+    have ranks for some of the targets only.
     """
     d = ranks.shape[1]
     if kind == "independent":

@@ -18,7 +18,7 @@ _BANDWIDTH = 0.05
 """Half-width of the interval in which the pinball loss is smoothed. The targets are scaled to a unit of 1."""
 
 _LEAST_UNIT = 0.25
-"""The unit of the targets is at least this multiple of the mean width of 90 % intervals. For a normal
+"""Lower limit of the unit of the targets, as a multiple of the mean width of 90 % intervals. For a normal
 distribution, the mean absolute error of the median is about this multiple of the width."""
 
 _MOST_ROWS = 20_000
@@ -30,7 +30,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
     # Each of the eleven quantiles is first interpolated between the fitted quantiles, linearly in the normal
     # score of its level. A linear combination of the differences between adjacent fitted quantiles is then
-    # added. Its coefficients minimize the penalized pinball loss on the calibration rows.
+    # added. The coefficients of this combination minimize the penalized pinball loss on the calibration rows.
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         if not isinstance(dist, Quantiles):

@@ -8,8 +8,7 @@ from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 _ALL_TESTED = 100
-"""If there are fewer rows than this, the two folds are halves of the data, so that all rows are calibration
-rows."""
+"""With fewer rows, the two folds are halves of the data, so that all rows are calibration rows."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
@@ -17,7 +16,7 @@ class TwoFoldsRegressor(RecalibratedRegressor):
 
     # Models fitted to three quarters of the rows are nearly as good as the final model. Models fitted to half
     # of the rows have larger errors, which would make the intervals too wide. `fit_transform` also needs
-    # models without the other two folds.
+    # models that are fitted without one of the other two folds.
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
         n_folds = 2 if len(data) < _ALL_TESTED else 4

@@ -24,7 +24,7 @@ class InfinitesimalJackknife:
     """
 
     gram: FloatArray  # K, shape (B, B)
-    n_draws: float  # sum of 1 / weight over drawn rows, mean over trees; n without weights
+    n_draws: float  # sum of 1 / weight over the drawn rows, averaged over trees; it is n without weights
     n_rows: int
     ratio: float = 0.0  # mean over out-of-bag rows of the variance divided by the variance between trees
     ratio_variance: float = 0.0  # variance of this ratio over rows, without the noise due to few trees

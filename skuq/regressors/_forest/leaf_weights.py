@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield blocks of rows.
 
-    A block is so small that a matrix of its rows and of ``n_columns`` columns has a bounded size.
+    The number of rows per block limits the size of a matrix with ``n_columns`` columns.
     """
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):

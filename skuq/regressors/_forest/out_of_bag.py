@@ -1,7 +1,7 @@
 """Residuals of the out-of-bag rows around each row.
 
-If the residual of row j is used for row i, the residual must not depend on the target of row i. The residual
-of row j is therefore computed from trees that have drawn neither i nor j.
+A residual of row j that is used for row i must not depend on the target of row i. The residual is therefore
+computed from trees that have drawn neither i nor j.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FLOOR = 0.1
 """This share of the mean absolute residual of all rows is added to local means, which may be too small."""
 
 _DENSE = 64
-"""A matrix product computes this number of pairs in the time in which a loop computes one pair."""
+"""A matrix product takes as long for this number of pairs as a loop takes for one pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,9 @@ class OutOfBag:
             yield block, weights, self.y[weights.indices] - mean
 
     def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the number and the sum of predictions for each weight.
+        """Return the number of predictions and their sum for each entry of the weight matrix.
 
-        The predictions come from trees that have drawn neither row of a pair.
+        An entry belongs to a pair of rows. Only trees that have drawn neither row are used.
         """
         sizes, columns = np.diff(weights.indptr), weights.indices
         count, predictions = self._oob_count, self._oob_predictions

@@ -18,8 +18,8 @@ _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.
 of the median."""
 
 _LEAST_LEVEL = 0.025
-"""A level stays if its distance to 0 and 1 is at least this large, even if there are too few rows to estimate
-its quantile."""
+"""Levels with at least this distance to 0 and 1 are always used, even if there are too few rows to estimate
+their quantiles."""
 
 _LEAF_SHARES = np.arange(10) / 10
 """Candidate weights of the quantiles of the leaves. A weight is below 1, because equal targets in a leaf
@@ -45,7 +45,7 @@ class ForestShape:
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape whose leaf share follows the one-standard-error rule (Breiman et al. 1984)."""
+        """Return the shape with the leaf share of the one-standard-error rule (Breiman et al. 1984)."""
         # The levels are denser in the tails, so each level is weighted by the distance between its neighbors.
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
@@ -110,7 +110,7 @@ def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> 
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]
     last = np.cumsum(counts)
-    # A row with weight w counts as w equal values, with the ranks last - w + 1 to last.
+    # A row with weight w counts as w equal values. Their ranks are last - w + 1 to last.
     first = last - counts + np.minimum(counts, 1.0)
     ranks = np.column_stack([first, last]).ravel()
     return np.asarray(np.interp(levels * (last[-1] + 1), ranks, np.repeat(values, 2)))

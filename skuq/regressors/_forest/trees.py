@@ -15,7 +15,8 @@ from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
-"""If the standard deviation of y is between these values, trees find splits and squares do not overflow."""
+"""If the standard deviation of y is between these values, trees find splits, and the squares of y do not
+overflow."""
 
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
@@ -37,7 +38,7 @@ def check_forest(estimator: Any) -> None:
     if isinstance(estimator, ForestRegressor | BaggingRegressor) and not estimator.bootstrap:
         raise ValueError(
             f"`estimator` must leave rows out of bag, got a {name} with bootstrap=False. Set "
-            "`bootstrap=True`, or use ResidualRegressor, which refits on folds."
+            f"`bootstrap=True`, or use ResidualRegressor, which refits the forest on folds."
         )
     raise ValueError(
         "`estimator` must be a RandomForestRegressor, an ExtraTreesRegressor(bootstrap=True) or a "

@@ -14,11 +14,11 @@ weights:
 
   w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
-With two members, the factor is 1 - 4 / z^2 if the optimum is z standard errors from equal weights. The
-weights stay equal if the optimum is within two standard errors; a clearly worse member gets almost no weight.
-A few rows with extreme errors of one member may dominate both the gain and its standard error. Their ratio is
-then about 1, even if this member is worse on all other rows. The factor is therefore computed a second time
-from clipped gains, and the larger factor is used.
+With two members, the factor is 1 - 4 / z^2 if the distance of the optimum from equal weights is z standard
+errors. If z is at most 2, the weights stay equal. A clearly worse member gets almost no weight. A few rows in
+which one member has extreme errors may dominate both the gain and its standard error. The ratio of the gain
+and its standard error is then about 1, even if this member is worse on all other rows. The factor is
+therefore computed a second time from clipped gains, and the larger factor is used.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0
 class LinearPool(Pool):
     """Pool of mixtures.
 
-    Its scores follow from the scores of the members, and from the distances between members, shape (n, m, m).
+    The scores of the pool are computed from the scores of the members and from the distances between the
+    members, shape (n, m, m).
     """
 
     distances: FloatArray
@@ -155,7 +156,7 @@ class QuantilePool(Pool):
             return members[0]
         pairs = list(zip(members, weights, strict=True))
         normals = [(member, weight) for member, weight in pairs if isinstance(member, Normal)]
-        if len(normals) == len(pairs):  # the average is normal, too
+        if len(normals) == len(pairs):  # the average of normal distributions is normal
             loc, scale = (
                 np.sum([weight * getattr(member, name) for member, weight in normals], axis=0)
                 for name in ("loc", "scale")

@@ -97,7 +97,7 @@ def fit_pool(
     }
     report = progress.reporter("member")
     results: Iterable[FittedMember]
-    if report is not None and n_jobs in (None, 1):  # reports each fold of a member
+    if report is not None and n_jobs in (None, 1):  # the progress shows each fold of a member
         results, report = _one_by_one(tasks, progress), None
     else:
         calls = (delayed(_fit_member)(*task) for task in tasks.values())
@@ -108,8 +108,8 @@ def fit_pool(
         # issued here, because warnings in worker processes are lost
         warn_of_mismatch(
             member.mismatch,
-            f"The weights are estimated from the folds' models of member {name!r}, but its model fitted to "
-            "all rows predicts new rows",
+            f"The weights are estimated from the models of the folds of member {name!r}, but new rows are "
+            f"predicted by the model fitted to all rows",
         )
         if report is not None:
             report()

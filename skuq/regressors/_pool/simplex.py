@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from skuq._typing import FloatArray, IntArray
 
 _ROUNDING = 1e-13
-"""The search adds a member only if the objective then decreases at a rate above this value, relative to the
-largest coefficient. A smaller rate may be due to rounding."""
+"""The search adds a member only if the objective decreases at a rate above this value, relative to the
+largest coefficient. A smaller rate may be a rounding error."""
 _GAP = 1e-5
 """The search ends if the relative difference between the value and a lower bound of the minimum is at most
 this value."""

@@ -42,7 +42,7 @@ class Bins:
 def _edges(values: FloatArray) -> FloatArray:
     """Return the midpoints between distinct values.
 
-    If there are too many, some are chosen so that about equal counts lie between them.
+    If there are too many midpoints, a subset with about equal counts between adjacent midpoints is returned.
     """
     distinct, last = np.unique(np.sort(values), return_index=True)
     if len(distinct) > _MOST_EDGES + 1:

@@ -21,8 +21,7 @@ _TABLE_LEVELS = ndtr(np.linspace(-4.5, 4.5, 361))
 """The quantiles of the common shape are stored at these levels."""
 
 _LEAF_FACTORS = (0.2, 1.0)
-"""There are two kinds of trees, with small leaves and with large leaves. These factors multiply the leaf
-size."""
+"""Factors of the leaf size. There are two kinds of trees: with small leaves and with large leaves."""
 
 _N_TREES = 25
 """Number of trees of each kind."""
@@ -30,8 +29,8 @@ _N_TREES = 25
 _FEWEST_ROWS = 40.0
 
 _GUARD = 2.33
-"""The standardized covariance must exceed this threshold. By chance, the probability of a larger value is
-0.01."""
+"""The standardized covariance must exceed this threshold. If the shape does not depend on x, the probability
+of a larger value is 0.01."""
 
 _MOST_COMPARED = 20_000
 """At most this number of rows is used to compare the conditional shape with the common shape."""
@@ -43,7 +42,7 @@ _BLOCK = 1 << 22
 class ConditionalShape:
     """Distribution of levels for given x.
 
-    A level is the value of the distribution function of the common shape at a residual.
+    A level is the value at a residual of the distribution function of the common shape.
     """
 
     bins: Bins
@@ -180,7 +179,7 @@ def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _mixed(estimates: FloatArray, shares: FloatArray) -> FloatArray:
-    # A matrix product would round each row depending on its position.
+    # In a matrix product, the rounding errors of a row depend on its position.
     parts = (share * (estimate - THRESHOLDS) for share, estimate in zip(shares, estimates, strict=True))
     return np.asarray(THRESHOLDS + sum(parts))
 

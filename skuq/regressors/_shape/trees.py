@@ -1,7 +1,7 @@
 """Trees whose leaves store the distribution of the levels of their rows.
 
-The targets of a tree are several indicators: whether the level is at most each threshold. The splits minimize
-the sum of the squared errors, which approximates the CRPS of the levels.
+The targets of a tree are indicators. There is one indicator per threshold: whether the level is at most the
+threshold. The splits minimize the sum of the squared errors, which approximates the CRPS of the levels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ShareTrees:
     threshold: NDArray[np.int16]  # rows with at most this value go to the left child
     children: NDArray[np.int32]  # left and right child, shape (n_nodes, 2)
     leaf: NDArray[np.int32]  # index of each leaf in ``shares``
-    shares: NDArray[np.float16]  # share of the rows of a leaf at or below each threshold
+    shares: NDArray[np.float16]  # share of the rows of a leaf whose level is at most each threshold
 
     @classmethod
     def of_fitted(cls, fitted: Sequence[ExtraTreeRegressor]) -> Self:
@@ -129,7 +129,7 @@ def grow_trees(
         leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
         tree = ExtraTreeRegressor(
             max_features=None,
-            # minus half a row, so that rounding does not exclude leaves with the smallest number of rows
+            # minus half a row, so that rounding errors do not exclude leaves of the smallest size
             min_weight_fraction_leaf=min((leaf - 0.5) / total, 0.5),
             random_state=int(rng.randint(MAX_SEED)),
         )

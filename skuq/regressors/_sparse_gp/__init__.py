@@ -1,1 +1,1 @@
-"""Lower bound and inducing points of sparse Gaussian process regression."""
+"""Sparse Gaussian process regression: the lower bound and the inducing points."""

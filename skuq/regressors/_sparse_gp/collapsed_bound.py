@@ -70,7 +70,7 @@ def torch_threads(limit: int | None) -> Iterator[None]:
 
 
 def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
-    """Return a float64 gpytorch kernel, which is a copy of a given kernel, or a new kernel for a name."""
+    """Return a float64 gpytorch kernel: a copy of a given kernel, or a new kernel for a name."""
     import gpytorch
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
@@ -109,7 +109,7 @@ def _check_columns(kernel: Any, n_features: int) -> None:
 def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
     """Return the covariance of A and B.
 
-    Both are centered at the mean of A, because gpytorch centers in this way.
+    A and B are centered at the mean of A, in the same way as in gpytorch.
     """
     import torch
 
@@ -140,7 +140,7 @@ def maximize_bound(
     tol: float,
     report: Callable[[], None] | None,
 ) -> Optimum:
-    """Maximize the collapsed bound over the inducing points and the hyperparameters. The kernel changes."""
+    """Maximize the collapsed bound over the inducing points and the kernel's hyperparameters, in place."""
     import torch
 
     model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)

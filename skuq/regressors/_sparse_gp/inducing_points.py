@@ -1,4 +1,4 @@
-"""Initial inducing points, and the posterior of the collapsed bound in closed form."""
+"""Initial inducing points, and the closed form of the posterior that belongs to the collapsed bound."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_inducing_points(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior of the process given the training rows. Its coordinates belong to the inducing points."""
+    """Posterior of the process given the training rows. It has one coordinate per inducing point."""
 
     # With a(x) = L^-1 k_Z(x), the process at x has the mean constant + a' slope and the variance k(x, x) -
     # |a|^2 + |L_B^-1 a|^2 (Titsias 2009, eq. 6).

@@ -348,15 +348,15 @@ def test_a_function_names_its_metric():
     [
         (
             {"metrics": ["agce"]},
-            "blocks of rows, got 'agce'. This metric is not, because it draws random groups",
+            "blocks of rows, got 'agce'.*because it draws random groups",
         ),
         (
             {"metrics": ["ert"]},
-            "blocks of rows, got 'ert'. This metric is not, because it depends on the features",
+            "blocks of rows, got 'ert'.*because it depends on the features",
         ),
         (
             {"metrics": ["crps_uncertainty"]},
-            "got 'crps_uncertainty'. This metric is not, because it needs all rows",
+            "got 'crps_uncertainty'. This metric cannot be computed from blocks, because it needs all rows",
         ),
         (
             {"metrics": ["auucc"], "options": {"auucc": {"vary": "bias"}}},
@@ -402,7 +402,7 @@ def test_a_metric_that_sorts_all_rows_says_that_it_does_not_merge():
         return float(np.max(y_true))
 
     try:
-        with pytest.raises(ValueError, match=r"'worst'. This metric is not, because it needs all rows"):
+        with pytest.raises(ValueError, match=r"'worst'.*from blocks, because it needs all rows"):
             MetricAccumulator("worst")
         assert "worst" not in MetricAccumulator().metrics
     finally:
@@ -547,7 +547,7 @@ def test_merging_refuses_another_version_and_other_objects(forecast, monkeypatch
     with pytest.warns(InconsistentVersionWarning, match="MetricAccumulator was pickled by skuq 0.1.0"):
         loaded = pickle.loads(old)
     assert loaded.result() == new.merge(loaded).result()
-    with pytest.raises(ValueError, match=r"be from the same version of skuq, 9.9.9, got 0.1.0"):
+    with pytest.raises(ValueError, match=r"be from version 9.9.9 of skuq .*, got version 0.1.0"):
         MetricAccumulator("crps").merge(loaded)
     with pytest.raises(TypeError, match="`other` must be a MetricAccumulator, got dict"):
         new.merge({})

@@ -206,6 +206,11 @@ def test_no_batch_is_small():
         assert size >= min(n, 21)
 
 
+def test_automatic_batches_are_smaller_with_few_rows():
+    assert batch_shape(599, "auto") == batch_shape(599, 32)
+    assert batch_shape(600, "auto") == batch_shape(600, 64)
+
+
 @pytest.mark.parametrize("event", ["on_batch_begin", "on_grad_computed", "on_batch_end"])
 def test_a_callback_may_predict_in_the_middle_of_an_epoch(event, plan):
     """Prediction leaves the module in the mode for it, in which it would not learn."""

@@ -142,7 +142,7 @@ def test_row_covariances_and_a_map_give_members():
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (PCA(2), "must map each target by itself, got PCA"),
+        (PCA(2), "must transform each target separately, got PCA"),
         (FunctionTransformer(lambda y: y @ [[1, 1], [0, 1]], lambda y: y @ [[1, -1], [0, 1]]), "it mixes"),
         (
             FunctionTransformer(lambda y: np.cumsum(y, axis=1), lambda y: np.diff(y, axis=1, prepend=0.0)),

@@ -1,0 +1,128 @@
+"""
+Send a report
+=============
+
+:class:`~skuq.displays.HTMLReport` writes the evaluation of a model as one HTML page.
+The page needs no other file, and opening it causes no request, so it can be sent by
+mail. The command ``python -m skuq report`` writes the same page from files, without
+Python code, for forecasts of any origin.
+
+The model of this page is a random forest whose predicted uncertainty is the spread of
+its trees:
+"""
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+
+from skuq.datasets import load_abalone
+from skuq.displays import HTMLReport
+from skuq.regressors import BootstrapRegressor
+
+X, y = load_abalone(return_X_y=True, as_frame=True)
+sex = X.pop("Sex")
+X_train, X_test, y_train, y_test, _, sex_test = train_test_split(
+    X, y, sex, train_size=1500, test_size=400, random_state=0
+)
+forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
+model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_train)
+
+report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
+report
+
+# %%
+# The first section states what is wrong in plain words, what to do next, and which
+# class corrects it. The findings are also available in Python:
+
+for finding in report.findings["BootstrapRegressor"]:
+    print(f"{finding.severity}: {finding.title}")
+
+# %%
+# ``save`` writes the page, and all of its values as JSON beside it. Each file is
+# complete or absent:
+
+import tempfile
+from pathlib import Path
+
+folder = Path(tempfile.mkdtemp())
+report.save(folder / "report.html")
+sorted(path.name for path in folder.iterdir())
+
+# %%
+# The last section of the page states the origin of the numbers: the call, the seed, the
+# time, the versions of all packages, and a hash of the data. Pass ``created=`` for a
+# page with the same bytes in every run.
+#
+# Other constructors
+# ------------------
+#
+# ``from_predictions`` takes forecasts, or a mapping from names to the forecasts of
+# several models. ``from_cv_results`` takes the result of scikit-learn's
+# ``cross_validate``. ``from_reports`` shows finished reports of
+# :func:`~skuq.evaluation.uncertainty_report` side by side. ``from_accumulator`` takes a
+# :class:`~skuq.monitoring.MetricAccumulator`, for rows beyond memory. Classifiers have
+# the same constructors.
+#
+# From a file
+# -----------
+#
+# A csv or Parquet file has one row per forecast. The options name its columns:
+
+dist = model.predict_dist(X_test)
+table = pd.DataFrame({"rings": y_test, "mean": dist.mean(), "std": dist.std()})
+table = table.assign(sex=sex_test).query("std > 0")
+table.to_csv(folder / "forecasts.csv", index=False)
+
+import subprocess
+import sys
+
+command = [sys.executable, "-m", "skuq", "report", "forecasts.csv", "--y", "rings"]
+command += ["--loc", "mean", "--scale", "std", "--groups", "sex", "-o", "page.html"]
+command += ["--resamples", "100", "--simulations", "50"]
+result = subprocess.run(
+    command, cwd=folder, capture_output=True, text=True, check=False
+)
+print(result.stdout)
+
+# %%
+# In a shell, the command is::
+#
+#     python -m skuq report forecasts.csv --y rings --loc mean --scale std \
+#         --groups sex -o page.html
+#
+# Other options describe other forecasts:
+#
+# .. list-table::
+#     :header-rows: 1
+#     :widths: 55 45
+#
+#     * - option
+#       - forecast
+#     * - ``--loc mean --scale std``
+#       - normal distributions
+#     * - ``--quantiles "q05=.05,q50=.5,q95=.95"``
+#       - quantiles at these levels
+#     * - ``--members "member_*"``
+#       - members of an ensemble, or samples
+#     * - ``--lower low --upper high --coverage 0.8``
+#       - bounds of intervals
+#     * - ``--proba "p_cat=cat,p_dog=dog"``
+#       - probabilities of classes
+#
+# ``--weight``, ``--groups`` and ``--time`` name further columns. Several files are
+# several models for the same rows, and are shown side by side. Files of 500 MB or more
+# are read in blocks of rows, except class probabilities; ``--block-rows`` does so for
+# smaller files. ``python -m skuq report --help`` lists all options.
+#
+# An error is one line on stderr that names the file, the column and the row, and no page
+# is written. Rows are counted from 1, without the header. The exit code is 2 after an
+# error in the files or options, and 1 after an error of skuq itself:
+
+table.assign(std=np.where(table.index == table.index[6], -1, table["std"])).to_csv(
+    folder / "forecasts.csv", index=False
+)
+result = subprocess.run(
+    command, cwd=folder, capture_output=True, text=True, check=False
+)
+print(result.returncode, result.stderr)

@@ -1,0 +1,182 @@
+"""
+Predict waiting times with censored rows
+========================================
+
+How long until the event? Often the event has not yet happened at the end of the
+observation, so that the time is only known to be longer. Such a row is censored. If
+censored rows are dropped, or their times count as observed, forecasts are too short.
+This page predicts calibrated waiting times from the data of scikit-survival, and
+compares skuq with scikit-survival and lifelines.
+
+========================================  ==================================================
+task                                      function
+========================================  ==================================================
+targets of scikit-survival                :func:`~skuq.censoring.from_survival`
+distribution of positive times            :class:`~skuq.regressors.CensoredBoostingRegressor`
+any regressor, few censored rows          :class:`~skuq.regressors.CensoringWeightedRegressor`
+estimators of scikit-survival             :func:`~skuq.prediction.predict_dist`
+lower bound with a guarantee              :class:`~skuq.regressors.ConformalSurvivalRegressor`
+intervals between two visits              ``lower=`` and ``upper=`` instead of ``event=``
+========================================  ==================================================
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import sklearn
+from lifelines import LogNormalAFTFitter
+from sklearn.model_selection import GridSearchCV
+from sksurv.datasets import load_gbsg2
+from sksurv.ensemble import RandomSurvivalForest
+from sksurv.linear_model import CoxPHSurvivalAnalysis
+
+from skuq import predict_dist
+from skuq.censoring import from_survival
+from skuq.displays import CalibrationCurveDisplay, SurvivalCurveDisplay
+from skuq.distributions import Normal, Quantiles
+from skuq.evaluation import survival_report
+from skuq.metrics import crps_loss, get_scorer, nll_loss
+from skuq.regressors import CensoredBoostingRegressor
+
+X, target = load_gbsg2()
+X = X.assign(
+    horTh=(X["horTh"] == "yes").astype(float),
+    menostat=(X["menostat"] == "Pre").astype(float),
+    tgrade=X["tgrade"].map({"I": 1, "II": 2, "III": 3}).astype(float),
+)
+days, event = from_survival(target)
+train = np.random.default_rng(0).random(len(X)) < 0.6
+test = ~train
+print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
+
+# %%
+# The target is an array of numbers. ``event`` is True for an observed time. It is
+# passed to ``fit`` and to the metrics like ``sample_weight``, so that folds divide it.
+#
+# 1. Fit
+# ------
+
+boosting = CensoredBoostingRegressor(random_state=0)
+boosting.fit(X[train], days[train], event=event[train])
+dist = boosting.predict_dist(X[test])
+dist[:3].interval(0.8).round()
+
+# %%
+# ``predict_dist`` also gives the distribution of scikit-survival's estimators with
+# survival functions. The last time has the probability of all later times. Quantiles
+# of a lifelines model become a distribution by
+# :class:`~skuq.distributions.Quantiles`:
+
+forest = RandomSurvivalForest(60, min_samples_leaf=15, random_state=0)
+cox = CoxPHSurvivalAnalysis()
+table = X[train].assign(days=days[train], event=event[train])
+aft = LogNormalAFTFitter().fit(table, "days", "event")
+levels = np.linspace(0.02, 0.98, 49)
+columns = [aft.predict_percentile(X[test], p=1 - level) for level in levels]
+forecasts = {
+    "boosting": dist,
+    "forest": predict_dist(forest.fit(X[train], target[train]), X[test]),
+    "Cox": predict_dist(cox.fit(X[train], target[train]), X[test]),
+    "lifelines": Quantiles(levels, np.column_stack(columns)),
+}
+
+# %%
+# 2. Evaluate
+# -----------
+#
+# The report computes proper scores for censored targets. Smaller values of the CRPS,
+# the Brier score and the negative log-likelihood (nll) are better.
+
+report = survival_report(days[test], forecasts, event=event[test], upper=2000)
+report
+
+# %%
+# The concordance is the share of pairs in the right order. It does not depend on
+# calibration, so do not select models by it. It is unknown whether the 90 % intervals
+# contain the censored times, so that the coverage has a lower and an upper bound. The
+# row "coverage" is an estimate, which assumes independent censoring.
+#
+# 3. Calibration
+# --------------
+#
+# The calibration curve is the Kaplan-Meier estimate of the PIT values:
+
+_ = CalibrationCurveDisplay.from_predictions(
+    days[test], dist, event=event[test], name="boosting"
+)
+
+# %%
+# The mean predicted survival curve of a group of rows should lie in the confidence band
+# of its Kaplan-Meier estimate:
+
+many = X.loc[test, "pnodes"].to_numpy() > 5
+display = SurvivalCurveDisplay.from_predictions(
+    days[test][many], dist[many], event=event[test][many], name="more than 5 nodes"
+)
+display = SurvivalCurveDisplay.from_predictions(
+    days[test][~many],
+    dist[~many],
+    event=event[test][~many],
+    name="up to 5 nodes",
+    ax=display.ax_,
+)
+
+# %%
+# :class:`~skuq.recalibration.IsotonicRecalibrator` corrects other models: its ``fit``
+# also takes ``event``. `CensoredBoostingRegressor` uses it by default.
+#
+# 4. Do not use the survival CRPS
+# -------------------------------
+#
+# The survival CRPS integrates :math:`F^2` up to a censoring time, and both parts of the
+# CRPS for an event. It is used to train networks, but it is not proper. The figure
+# shows scores of forecasts whose scale is the true scale times a factor. The proper
+# scores are smallest at the truth, and the survival CRPS at 0.85. Censored rows have no
+# penalty for too little probability beyond their time, so that too narrow forecasts
+# win.
+
+rng = np.random.default_rng(0)
+time = rng.normal(size=20000)
+end = rng.exponential(0.9, size=20000) - 0.8
+y, seen = np.minimum(time, end), time <= end
+factors = np.arange(0.5, 1.55, 0.05)
+
+
+def survival_crps(forecast):
+    return np.mean(np.where(seen, forecast.crps(y), forecast.clip(upper=y).crps(y)))
+
+
+scores = {
+    "CRPS of all times": [],
+    "censored nll": [],
+    "survival CRPS (improper)": [],
+}
+for factor in factors:
+    forecast = Normal(np.zeros(20000), factor)
+    scores["CRPS of all times"].append(crps_loss(time, forecast))
+    scores["censored nll"].append(nll_loss(y, forecast, event=seen))
+    scores["survival CRPS (improper)"].append(survival_crps(forecast))
+
+ax = plt.figure(figsize=(6.4, 3.6), layout="constrained").subplots()
+best = {}
+for name, values in scores.items():
+    relative = np.array(values) - np.min(values)
+    best[name] = factors[np.argmin(values)]
+    (line,) = ax.plot(factors, relative / np.ptp(relative), label=name)
+    ax.plot(best[name], 0, "o", color=line.get_color())
+ax.set(xlabel="Scale relative to the true scale", ylabel="Score, from 0 to 1")
+_ = ax.legend()
+
+# %%
+# 5. Search
+# ---------
+#
+# With metadata routing, searches pass ``event`` to ``fit`` and to the scorer:
+
+with sklearn.config_context(enable_metadata_routing=True):
+    model = CensoredBoostingRegressor(random_state=0, cv=3).set_fit_request(
+        event=True
+    )
+    scorer = get_scorer("neg_nll").set_score_request(event=True)
+    search = GridSearchCV(model, {"max_leaf_nodes": [4, 16]}, scoring=scorer, cv=3)
+    search.fit(X[train], days[train], event=event[train])
+search.best_params_

@@ -1,0 +1,8 @@
+"""Command line of skuq: ``python -m skuq --help``."""
+
+import sys
+
+from skuq._cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

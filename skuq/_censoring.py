@@ -1,0 +1,247 @@
+"""Censored targets: checks of the arguments, the product-limit estimator, and weights of observed rows.
+
+A row is right-censored if its target is known to be larger than y. An event at the time of a censoring counts
+as earlier, so that the event is observed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import as_array, as_float_array, check_no_nan, check_rows, check_unmasked
+
+CENSORING = ("event", "lower", "upper")
+"""Arguments of ``fit`` that describe the censoring of each row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Known bounds of each target. The bounds of an observed target are equal."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+    @property
+    def observed(self) -> BoolArray:
+        return np.equal(self.lower, self.upper)
+
+    def take(self, rows: IntArray) -> Bounds:
+        return Bounds(self.lower[rows], self.upper[rows])
+
+
+def read_event(event: Any, n: int) -> BoolArray | None:
+    """Return the mask of observed targets, or None if all targets are observed."""
+    if event is None:
+        return None
+    check_unmasked(event, "event")
+    mask = as_array(event, "event")
+    if mask.dtype == object and all(isinstance(each, bool | np.bool_) for each in mask.ravel()):
+        mask = mask.astype(bool)  # a column of a DataFrame may have the type object
+    if mask.dtype != bool:
+        raise TypeError(
+            f"`event` must be boolean, True for an observed target and False for a censored one, got "
+            f"{mask.dtype}. For 1 and 0, pass `event == 1`."
+        )
+    check_rows(mask, "event", n)
+    return None if mask.all() else mask
+
+
+def require_events(event: BoolArray | None, weight: FloatArray | None = None) -> None:
+    """Raise an error if no row of positive weight has an observed target."""
+    if event is not None and not (event if weight is None else event & (weight > 0)).any():
+        raise ValueError(
+            f"`event` must be True in at least one row, but all {event.size} targets are censored. Check "
+            "that True means observed, or observe for a longer time."
+        )
+
+
+def read_bounds(y: FloatArray, event: Any = None, lower: Any = None, upper: Any = None) -> Bounds | None:
+    """Return the known bounds of each target, or None if all targets are observed."""
+    mask = read_event(event, y.size)
+    if event is not None and not (lower is None and upper is None):
+        raise ValueError(
+            "`event` and `lower` or `upper` are given, but they may contradict each other. Pass only the "
+            "bounds, with `upper=inf` for a right-censored row."
+        )
+    if mask is not None:
+        return Bounds(y, np.where(mask, y, np.inf))
+    if lower is None and upper is None:
+        return None
+    bounds = Bounds(_read_bound(lower, "lower", y), _read_bound(upper, "upper", y))
+    for wrong, condition in (
+        (bounds.lower > bounds.upper, "`lower` must not be above `upper`"),
+        ((y < bounds.lower) | (y > bounds.upper), "`y` must lie between `lower` and `upper`"),
+    ):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{condition}, got y = {y[row]:g} and the bounds [{bounds.lower[row]:g}, "
+                f"{bounds.upper[row]:g}] at row {row}."
+            )
+    return None if bounds.observed.all() else bounds
+
+
+def _read_bound(values: ArrayLike | None, name: str, y: FloatArray) -> FloatArray:
+    if values is None:
+        return y
+    return check_no_nan(check_rows(as_float_array(values, name), name, y.size), name)
+
+
+def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | None) -> FloatArray:
+    """Return the censoring times: y of a censored row, and at least y of an observed row."""
+    name = "censoring_time"
+    ends = check_no_nan(check_rows(as_float_array(censoring_time, name), name, y.size), name)
+    observed = np.ones(y.size, dtype=bool) if event is None else event
+    wrong = np.where(observed, ends < y, ends != y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        kind = "at least y for an observed row" if observed[row] else "y for a censored row"
+        raise ValueError(f"`{name}` must be {kind}, got {ends[row]:g} and y = {y[row]:g} at row {row}.")
+    return ends
+
+
+def check_times(values: FloatArray, name: str) -> FloatArray:
+    if values.size and values.min() < 0:
+        row = int(np.argmin(values))
+        raise ValueError(f"`{name}` must hold non-negative times, got {values[row]:g} at row {row}.")
+    return values
+
+
+def bound_scores(dist: Any, bounds: Bounds) -> Bounds:
+    """Return the normal scores of the known bounds of each target under its distribution."""
+    low, high = (
+        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
+        for end in (bounds.lower, bounds.upper)
+    )
+    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
+    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
+
+
+def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the logarithm of the standard normal probability between two scores."""
+    mirror = low > 0  # probabilities near 0 are more precise than probabilities near 1
+    below, above = (log_ndtr(np.where(mirror, -a, b)) for a, b in ((high, low), (low, high)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mass = above + np.log1p(-np.exp(below - above))
+    return np.where(np.isneginf(above), -np.inf, mass)
+
+
+# -------------------------------------------------------------------------------------------- estimation
+
+
+@dataclass(frozen=True, eq=False)
+class StepSurvival:
+    """Product-limit estimate, with the probability to exceed each distinct time."""
+
+    times: FloatArray
+    survival: FloatArray
+    log_variance: FloatArray
+    """Greenwood's variance of the logarithm of the estimate."""
+
+    def after(self, t: FloatArray) -> FloatArray:
+        """Return P(T > t)."""
+        return self._at(np.searchsorted(self.times, t, side="right"))
+
+    def before(self, t: FloatArray) -> FloatArray:
+        """Return P(T >= t)."""
+        return self._at(np.searchsorted(self.times, t, side="left"))
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return the pointwise confidence interval after each time, symmetric for log(-log S)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_survival = np.log(self.survival)
+            reach = ndtri((1 + confidence) / 2) * np.sqrt(self.log_variance) / np.abs(log_survival)
+            low, high = (np.exp(log_survival * np.exp(sign * reach)) for sign in (1, -1))
+        certain, unknown = self.survival == 1, self.survival == 0
+        return (
+            np.where(certain, 1.0, np.where(unknown, 0.0, low)),
+            np.where(certain | unknown, 1.0, high),
+        )
+
+    def _at(self, passed: Any) -> FloatArray:
+        return np.asarray(np.concatenate([[1.0], self.survival])[passed])
+
+
+def product_limit(
+    y: FloatArray, event: BoolArray | None, weight: FloatArray | None, *, of_censoring: bool = False
+) -> StepSurvival:
+    """Estimate the survival function of the targets, or of the censoring times."""
+    times, place = np.unique(y, return_inverse=True)
+    ones = np.ones(y.size) if weight is None else weight
+    observed = np.ones(y.size, dtype=bool) if event is None else event
+    died, left = (
+        np.bincount(place.ravel(), ones * mask, minlength=times.size) for mask in (observed, ~observed)
+    )
+    later = np.concatenate([np.cumsum((died + left)[:0:-1])[::-1], [0.0]])
+    # Events come first, so that they are not at risk of a censoring at the same time.
+    ends, at_risk = (left, later + left) if of_censoring else (died, later + left + died)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(ends > 0, ends / at_risk, 0.0)
+        variance = np.where(ends > 0, ends / (at_risk * (at_risk - ends)), 0.0)
+    return StepSurvival(times, np.cumprod(1 - share), np.cumsum(variance))
+
+
+def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> FloatArray:
+    """Return the weight of each row divided by its probability to be uncensored; 0 for censored rows.
+
+    These are the jumps of the product-limit estimate, times the sum of all weights.
+    """
+    censoring = product_limit(y, event, weight, of_censoring=True)
+    observed = np.ones(y.size) if event is None else event
+    inverse = observed / censoring.before(y)
+    return np.asarray(inverse if weight is None else weight * inverse)
+
+
+_EM_STEPS, _EM_TOLERANCE = 2000, 1e-7
+
+
+def point_masses(bounds: Bounds, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return points and masses of the nonparametric maximum likelihood estimate.
+
+    The masses sum to the sum of the weights, without the mass that has no finite upper bound.
+    """
+    observed = bounds.observed
+    if (observed | (bounds.upper == np.inf)).all():
+        masses = event_weights(bounds.lower, observed, weight)
+        return bounds.lower[observed], masses[observed]
+    ones = np.ones(observed.size) if weight is None else weight
+    low, high, first, last = _innermost_intervals(bounds)
+    masses = _self_consistent(first, last, ones, low.size)
+    finite = np.isfinite(high)
+    return np.where(np.isfinite(low), (low + high) / 2, low)[finite], masses[finite]
+
+
+def _innermost_intervals(bounds: Bounds) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+    """Return Turnbull's intervals, and the first and the last interval that each row may lie in."""
+    n = bounds.lower.size
+    values = np.concatenate([bounds.lower, bounds.upper])
+    # At one value, the order is: an observed target, an upper bound, and a lower bound, which is excluded.
+    kind = np.concatenate([np.where(bounds.observed, 0, 2), np.ones(n, dtype=int)])
+    order = np.lexsort([kind, values])
+    is_left = order < n
+    starts = np.flatnonzero(is_left[:-1] & ~is_left[1:])
+    low, high = values[order[starts]], values[order[starts + 1]]
+    place = np.empty(2 * n, dtype=np.intp)
+    place[order] = np.arange(2 * n)
+    first = np.searchsorted(starts, place[:n], side="left")
+    last = np.searchsorted(starts, place[n:], side="left") - 1
+    return low, high, first, last
+
+
+def _self_consistent(first: IntArray, last: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
+    """Return the masses of the intervals by the EM algorithm."""
+    masses = np.full(n_cells, weight.sum() / n_cells)
+    for _ in range(_EM_STEPS):
+        reached = np.concatenate([[0.0], np.cumsum(masses)])
+        share = weight / (reached[last + 1] - reached[first])
+        change = np.bincount(first, share, n_cells + 1) - np.bincount(last + 1, share, n_cells + 1)
+        before, masses = masses, masses * np.cumsum(change)[:-1]
+        masses = np.maximum(masses, 0.0)
+        if np.abs(masses - before).max() <= _EM_TOLERANCE * weight.sum():
+            break
+    return masses

@@ -1,0 +1,1 @@
+"""Commands of ``python -m skuq``. Only this package may print."""

@@ -1,0 +1,32 @@
+"""Periods of equal length between the first and the last time of many rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+N_PERIODS = 12
+
+
+def as_times(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return numbers, or timestamps of dates in any usual format. Other values become missing."""
+    if pd.api.types.is_numeric_dtype(values):
+        return values.astype(float)
+    return pd.to_datetime(values, errors="coerce", format="mixed", utc=True).dt.tz_localize(None)
+
+
+def period_starts(first: Any, last: Any) -> pd.Index[Any]:
+    if first == last:
+        return pd.Index([first])
+    if isinstance(first, pd.Timestamp):
+        starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        return starts
+    return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
+
+
+def periods(times: pd.Series[Any], starts: pd.Index[Any]) -> pd.Series[Any]:
+    """Return the start of the period of each time."""
+    place = np.clip(starts.searchsorted(times, side="right") - 1, 0, len(starts) - 1)
+    return pd.Series(starts[place], index=times.index)

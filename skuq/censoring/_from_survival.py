@@ -1,0 +1,83 @@
+"""Conversion of the structured arrays of scikit-survival."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skuq._censoring import check_times
+from skuq._typing import BoolArray, FloatArray
+from skuq._validation import check_target
+
+
+class CensoredTarget(NamedTuple):
+    """Times and the mask of observed events; returned by `from_survival`.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Time of the event, or of the censoring.
+    event : ndarray of bool, shape (n,)
+        True if the event was observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.censoring import CensoredTarget
+    >>> CensoredTarget(np.array([3.0, 5.0]), np.array([True, False])).event
+    array([ True, False])
+    """
+
+    y: FloatArray
+    event: BoolArray
+
+
+def from_survival(y: Any) -> CensoredTarget:
+    """Return the times and the observed events of a structured array of scikit-survival.
+
+    skuq takes the target as an array of numbers and the events as the argument ``event`` of ``fit`` and of
+    the metrics, so that splitters and searches divide both into folds.
+
+    Parameters
+    ----------
+    y : structured array of shape (n,)
+        One boolean field, True for an observed event, and one numeric field with the times, in any order.
+        ``sksurv.util.Surv`` makes such arrays.
+
+    Returns
+    -------
+    target : CensoredTarget
+        The tuple ``(y, event)``.
+
+    Raises
+    ------
+    TypeError
+        If the array does not have one boolean and one numeric field.
+    ValueError
+        If times are negative or not finite.
+
+    See Also
+    --------
+    kaplan_meier_curve : Survival curve of censored times.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.censoring import from_survival
+    >>> y = np.array([(True, 3.0), (False, 5.0)], dtype=[("death", bool), ("days", float)])
+    >>> from_survival(y)
+    CensoredTarget(y=array([3., 5.]), event=array([ True, False]))
+    """
+    fields = getattr(getattr(y, "dtype", None), "fields", None) or {}
+    kinds = {name: dtype.kind for name, (dtype, *_) in fields.items()}
+    events = [name for name, kind in kinds.items() if kind == "b"]
+    times = [name for name, kind in kinds.items() if kind in "fiu"]
+    if len(fields) != 2 or len(events) != 1 or len(times) != 1:
+        raise TypeError(
+            "`y` must be a structured array with one boolean field (event) and one numeric field (time), got "
+            f"{getattr(y, 'dtype', type(y).__name__)}. If times and events are separate arrays, pass them "
+            "as `y` and `event`."
+        )
+    time = check_times(check_target(np.asarray(y[times[0]]), "y"), "y")
+    return CensoredTarget(time, np.array(y[events[0]]))

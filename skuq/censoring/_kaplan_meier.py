@@ -1,0 +1,132 @@
+"""Kaplan-Meier estimate of a survival curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skuq._censoring import StepSurvival, product_limit, read_event, require_events
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    as_float_array,
+    check_no_nan,
+    check_option,
+    check_sample_weight,
+    check_single_coverage,
+    check_target,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KaplanMeierCurve:
+    """Step function of the share of targets that exceed a time; returned by `kaplan_meier_curve`.
+
+    Parameters
+    ----------
+    times : ndarray of shape (k,)
+        Distinct times in ascending order, in the units of y.
+    survival : ndarray of shape (k,)
+        Share of targets that are larger than each time, in [0, 1].
+    low, high : ndarray of shape (k,)
+        Bounds of the pointwise confidence interval, in [0, 1].
+
+    Examples
+    --------
+    >>> from skuq.censoring import kaplan_meier_curve
+    >>> curve = kaplan_meier_curve([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
+    >>> curve([0.5, 1.0, 3.5])
+    array([1.   , 0.75 , 0.375])
+    """
+
+    times: FloatArray
+    survival: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def __call__(self, t: ArrayLike) -> FloatArray:
+        """Return the share of targets that are larger than each time.
+
+        Parameters
+        ----------
+        t : array-like of any shape
+            Times in the units of y.
+
+        Returns
+        -------
+        survival : ndarray of the shape of `t`
+            In [0, 1]. It is 1 before the first time, and constant after the last time.
+        """
+        steps = StepSurvival(self.times, self.survival, np.empty(0))
+        return steps.after(check_no_nan(as_float_array(t, "t"), "t"))
+
+
+def kaplan_meier_curve(
+    y: ArrayLike,
+    event: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    confidence: float = 0.95,
+    reverse: bool = False,
+) -> KaplanMeierCurve:
+    r"""Return the Kaplan-Meier estimate of a survival curve under right censoring.
+
+    The estimate assumes that the censoring does not depend on the target. It has no features; use
+    `~skuq.regressors.CensoredBoostingRegressor` for a curve that depends on x.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, and the times of censoring.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    confidence : float, default=0.95
+        Nominal probability of the pointwise confidence intervals. Strictly between 0 and 1.
+    reverse : bool, default=False
+        Whether to estimate the curve of the censoring times instead.
+
+    Returns
+    -------
+    curve : KaplanMeierCurve
+        A function of time, with the attributes ``times``, ``survival``, ``low`` and ``high``.
+
+    Raises
+    ------
+    ValueError
+        If all targets are censored, unless `reverse` is True.
+
+    See Also
+    --------
+    censoring_weights : Weights of observed rows.
+
+    Notes
+    -----
+    .. math:: \hat S(t) = \prod_{t_j \le t} \Bigl(1 - \frac{d_j}{n_j}\Bigr)
+
+    with :math:`d_j` events and :math:`n_j` rows at risk at the time :math:`t_j` [1]_. An event at the time of
+    a censoring counts as earlier. The intervals are symmetric for :math:`\log(-\log S)`, with Greenwood's
+    variance. They are [0, 1] after a step to 0. The cost is O(n log n).
+
+    References
+    ----------
+    .. [1] E. L. Kaplan, P. Meier (1958), Nonparametric estimation from incomplete observations.
+       https://doi.org/10.1080/01621459.1958.10501452
+
+    Examples
+    --------
+    >>> from skuq.censoring import kaplan_meier_curve
+    >>> curve = kaplan_meier_curve([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
+    >>> curve.survival, curve.low.round(2)
+    (array([0.75 , 0.75 , 0.375, 0.   ]), array([0.13, 0.13, 0.01, 0.  ]))
+    """
+    target = check_target(y, "y")
+    mask = read_event(event, target.size)
+    weight = check_sample_weight(sample_weight, target.size)
+    level = check_single_coverage(confidence, "confidence")
+    if not check_option(reverse, "reverse", (True, False)):
+        require_events(mask, weight)
+    steps = product_limit(target, mask, weight, of_censoring=reverse)
+    return KaplanMeierCurve(steps.times, steps.survival, *steps.interval(level))

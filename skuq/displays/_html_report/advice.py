@@ -1,0 +1,333 @@
+"""Findings about one forecast in plain words, with the class that corrects each fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+Severity = Literal["wrong", "note", "good"]
+
+SMALL_GAP = 0.01
+"""A significant difference between two shares is called small below this value."""
+
+LARGE_RELATIVE_ERROR = 0.05
+FEW_ROWS = 200
+MOST_TIMES_CALIBRATED = 3.0
+"""Without simulations, an error is large if it is this number of times the average of a calibrated model."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Class that corrects a fault, and the situation in which to use the class."""
+
+    when: str
+    name: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Fault or property of a forecast: what is observed, what to do, and with which classes."""
+
+    severity: Severity
+    title: str
+    words: str
+    remedy: str = ""
+    tools: tuple[Tool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Numbers of one model: its shares, its rows of the report and its coverage of parts of the rows."""
+
+    headline: Mapping[str, Any]
+    table: pd.DataFrame
+    rows: float
+    of_classes: bool
+    parts: Mapping[str, pd.DataFrame]
+
+    @property
+    def gap(self) -> float:
+        return float(self.headline["inside"] - self.headline["claimed"])
+
+    def number(self, metric: str, column: str = "value") -> float:
+        return float(self.table[column].get(metric, math.nan))
+
+    def is_beyond(self, metric: str, least: float) -> bool:
+        """Return whether an error exceeds the errors of calibrated models and a smallest size."""
+        value, high = self.number(metric), self.number(metric, "calibrated_high")
+        if math.isnan(high):
+            high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
+        return value > max(high, least)
+
+
+MODEL, FORECASTS = "With the model at hand", "With the forecasts alone"
+RECALIBRATED = Tool(MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model).fit(X, y)")
+CALIBRATED_CLASSIFIER = Tool(
+    "For correct probabilities",
+    "sklearn.calibration.CalibratedClassifierCV",
+    "CalibratedClassifierCV(model, method='isotonic').fit(X, y)",
+)
+CONFORMAL_CLASSIFIER = Tool(
+    "For sets with a guaranteed coverage",
+    "skuq.classifiers.ConformalClassifier",
+    "ConformalClassifier(model).fit(X, y)",
+)
+HELD_OUT = "Use rows that the model was not trained on, and check the result on other rows again."
+
+
+def of_forecasts(name: str) -> Tool:
+    return Tool(
+        FORECASTS, f"skuq.recalibration.{name}", f"{name}().fit(old_forecasts, old_y).transform(forecasts)"
+    )
+
+
+def findings(evidence: Evidence) -> list[Finding]:
+    """Return the faults of a forecast, or the statement that no fault was found."""
+    rules = CLASS_RULES if evidence.of_classes else REGRESSION_RULES
+    found = [finding for rule in rules for finding in rule(evidence)]
+    if not any(finding.severity == "wrong" for finding in found):
+        found.insert(0, _no_fault(evidence))
+    return sorted(found, key=lambda finding: ("wrong", "good", "note").index(finding.severity))
+
+
+def in_hundred(*shares: float) -> list[str]:
+    """Return shares per hundred, with decimals where the shares would otherwise look equal."""
+    for decimals in (0, 1, 2, 3):
+        texts = [f"{100 * share:.{decimals}f}" for share in shares]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
+def _no_fault(evidence: Evidence) -> Finding:
+    inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
+    what = "sets contain the label" if evidence.of_classes else "intervals contain the observed value"
+    if math.isnan(claimed):
+        return Finding("good", "No fault found", f"{in_hundred(inside)[0]} of 100 {what}.")
+    words = f"{100 * inside:.1f} of 100 {what}, and about {100 * claimed:.1f} should. "
+    words += "This holds on average over the rows of this report. It may differ for other rows."
+    return Finding("good", "No fault found", words)
+
+
+def _coverage(evidence: Evidence) -> Iterator[Finding]:
+    verdict = evidence.headline["verdict"]
+    if verdict in ("", "calibrated"):
+        return
+    inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
+    narrow, small = verdict == "overconfident", abs(evidence.gap) < SMALL_GAP
+    title = "The intervals are too narrow" if narrow else "The intervals are too wide"
+    effect = (
+        "The model claims to be more certain than it is. Decisions that rely on these intervals fail more "
+        "often than planned."
+        if narrow
+        else "The model claims to be less certain than it is. Decisions that rely on these intervals are "
+        "more cautious than necessary."
+    )
+    words = f"Of 100 intervals, about {claimed} should contain the observed value. Only {inside} do. {effect}"
+    if not narrow:
+        words = words.replace(f"Only {inside} do", f"{inside} do")
+    if small:
+        yield Finding("note", f"{title}, by a small amount", words)
+        return
+    verb = "Widen" if narrow else "Narrow"
+    remedy = f"{verb} the intervals by a factor that is learned from past errors. {HELD_OUT}"
+    yield Finding("wrong", title, words, remedy, (RECALIBRATED, of_forecasts("StdScalingRecalibrator")))
+
+
+def _bias(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.headline["biased"]:
+        return
+    below = float(evidence.headline["below"])
+    share, half = in_hundred(below, 0.5)
+    side = "high" if below > 0.5 else "low"
+    words = (
+        f"{half} of 100 observed values should lie below the middle of their forecast. {share} of 100 do, so "
+        f"the forecasts are too {side} on average."
+    )
+    if abs(below - 0.5) < SMALL_GAP:
+        yield Finding("note", f"The forecasts are slightly too {side}", words)
+        return
+    remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
+    tools = RECALIBRATED, of_forecasts("IsotonicRecalibrator")
+    yield Finding("wrong", f"The forecasts are too {side}", words, remedy, tools)
+
+
+def _shape(evidence: Evidence) -> Iterator[Finding]:
+    plain = evidence.headline["verdict"] == "calibrated" and not evidence.headline["biased"]
+    if plain and evidence.is_beyond("mace", SMALL_GAP):
+        (off,) = in_hundred(evidence.number("mace"))
+        words = (
+            "The width of the intervals of this report is right, but probabilities of other statements are "
+            f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
+            "The calibration curve shows the levels at which they differ."
+        )
+        tools = RECALIBRATED, of_forecasts("IsotonicRecalibrator")
+        yield Finding(
+            "wrong",
+            "The shape of the distributions is wrong",
+            words,
+            f"Map the predicted probabilities to observed frequencies. {HELD_OUT}",
+            tools,
+        )
+
+
+def _uneven(evidence: Evidence) -> Iterator[Finding]:
+    plain = abs(evidence.gap) < 2 * SMALL_GAP
+    if plain and evidence.is_beyond("ence", LARGE_RELATIVE_ERROR):
+        (off,) = in_hundred(evidence.number("ence"))
+        words = (
+            "The coverage is right on average, but some rows have intervals that are too narrow and others "
+            f"have intervals that are too wide. Among rows with similar predicted uncertainty, the errors "
+            f"differ from the predicted uncertainty by {off} % on average. The reliability diagram shows "
+            "these rows."
+        )
+        tools = (
+            Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)"),
+            of_forecasts("BinnedScalingRecalibrator"),
+        )
+        yield Finding(
+            "wrong",
+            "The uncertainty of single rows is wrong",
+            words,
+            "Model the size of the errors, or correct small and large uncertainties by different factors.",
+            tools,
+        )
+
+
+def _order(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.number("auucc_gain", "high") < 0:
+        words = (
+            "Rows with wide intervals do not have larger errors. Intervals of one width for all rows would "
+            "be better."
+        )
+        tool = Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)")
+        yield Finding(
+            "wrong",
+            "The uncertainty does not show which rows are uncertain",
+            words,
+            "Predict the size of the errors with a model of its own.",
+            (tool,),
+        )
+
+
+def _skill(evidence: Evidence) -> Iterator[Finding]:
+    score, constant = evidence.number("crps"), evidence.number("crps_uncertainty")
+    if score >= constant:
+        words = (
+            "One forecast for all rows, the distribution of the observed values of this report, has smaller "
+            "errors than the model."
+        )
+        tool = Tool("To compare methods", "skuq.UncertaintyRegressor", "UncertaintyRegressor().fit(X, y)")
+        yield Finding(
+            "wrong",
+            "The model is worse than one forecast for all rows",
+            words,
+            "Check that the rows of targets and forecasts belong together. Then look for a better model.",
+            (tool,),
+        )
+
+
+def _probabilities(evidence: Evidence) -> Iterator[Finding]:
+    verdict, small = evidence.headline["verdict"], abs(evidence.gap) < SMALL_GAP
+    beyond = evidence.is_beyond("ece", SMALL_GAP)
+    if verdict in ("overconfident", "underconfident"):
+        inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
+        sure = "too certain" if verdict == "overconfident" else "not certain enough"
+        words = (
+            f"According to its probabilities, {claimed} of 100 sets should contain the label. {inside} do. "
+            f"The predicted probabilities are {sure}."
+        )
+        remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
+        title = f"The classifier is {sure}"
+        if small and not beyond:
+            yield Finding("note", f"{title}, by a small amount", words)
+        else:
+            yield Finding("wrong", title, words, remedy, (CALIBRATED_CLASSIFIER, CONFORMAL_CLASSIFIER))
+    elif beyond:
+        (off,) = in_hundred(evidence.number("ece"))
+        words = (
+            f"Predicted probabilities and observed frequencies differ by {off} percentage points on average. "
+            "The reliability diagram shows the probabilities that are wrong."
+        )
+        yield Finding(
+            "wrong",
+            "The probabilities are wrong",
+            words,
+            f"Correct the probabilities with past labels. {HELD_OUT}",
+            (CALIBRATED_CLASSIFIER,),
+        )
+
+
+def _sets(evidence: Evidence) -> Iterator[Finding]:
+    # Sets that contain more labels than nominal are no fault.
+    nominal = evidence.number("set_coverage", "optimum")
+    if math.isnan(evidence.headline["claimed"]) and evidence.number("set_coverage", "high") < nominal:
+        inside, goal = in_hundred(evidence.headline["inside"], nominal)
+        words = f"Of 100 sets, at least {goal} should contain the label. Only {inside} do."
+        yield Finding(
+            "wrong",
+            "The sets contain too few labels",
+            words,
+            f"Calibrate the sets on held-out rows. {HELD_OUT}",
+            (CONFORMAL_CLASSIFIER,),
+        )
+
+
+def _parts(evidence: Evidence) -> Iterator[Finding]:
+    for name, table in evidence.parts.items():
+        flagged = table[table["flag"] & (_differs(table, evidence) | (abs(evidence.gap) < SMALL_GAP))]
+        if flagged.empty:
+            continue
+        position = int(flagged["coverage"].sub(flagged["nominal"]).abs().argmax())
+        worst, row = flagged.index[position], flagged.iloc[position]
+        inside, claimed = in_hundred(float(row["coverage"]), float(row["nominal"]))
+        words = (
+            f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}. "
+            f"In the worst part, {worst}, {inside} of 100 observed values lie in their interval or set, and "
+            f"{claimed} should."
+        )
+        yield Finding(
+            "wrong",
+            f"The coverage depends on {name}",
+            words,
+            "Calibrate each part by itself, if the part is known when the forecast is made. Watch the "
+            "coverage of new rows if the parts are periods of time.",
+            _tools_for_parts(evidence.of_classes),
+        )
+
+
+def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
+    """Return which parts have another coverage than all rows together."""
+    inside = evidence.headline["inside"]
+    differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
+    return differs
+
+
+def _tools_for_parts(of_classes: bool) -> tuple[Tool, ...]:
+    kind = "classifiers.ConformalClassifier" if of_classes else "regressors.ConformalRegressor"
+    name = kind.split(".")[1]
+    return (
+        Tool("For groups", f"skuq.{kind}", f"{name}(model, group_by=column).fit(X, y)"),
+        Tool("For periods of time", "skuq.monitoring.CoverageMonitor"),
+    )
+
+
+def _few_rows(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.rows < FEW_ROWS:
+        words = (
+            f"The report has {evidence.rows:g} rows. So few rows show only large faults, and the numbers of "
+            "another sample may differ much from these numbers."
+        )
+        tool = Tool("To use all rows", "skuq.model_selection.cross_val_predict_dist")
+        tools = () if evidence.of_classes else (tool,)
+        yield Finding("note", "Few rows", words, "Use more rows that were not trained on.", tools)
+
+
+Rule = Callable[[Evidence], Iterator[Finding]]
+REGRESSION_RULES: Sequence[Rule] = (_skill, _coverage, _bias, _shape, _uneven, _order, _parts, _few_rows)
+CLASS_RULES: Sequence[Rule] = (_probabilities, _sets, _parts, _few_rows)

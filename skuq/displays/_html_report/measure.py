@@ -1,0 +1,227 @@
+"""Facts of the rows and forecasts of a report: hash, description, and coverage of parts of the rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+
+from skuq._periods import as_times, period_starts, periods
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import as_array, check_sample_weight, effective_rows
+from skuq.distributions import Distribution, as_distribution
+from skuq.metrics._internal import (
+    check_class_forecast,
+    check_interval_bounds,
+    check_labels,
+    claimed_mass,
+    covered,
+    is_bounds,
+    is_in_set,
+    sets_of,
+)
+from skuq.monitoring import MetricAccumulator
+
+FALSE_ALARM = 0.01
+"""Largest probability that any part of the rows of a calibrated model is flagged."""
+
+MOST_GROUPS = 100
+OTHERS = "other groups"
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Checked targets and forecasts of one or several models for the same rows."""
+
+    y: np.ndarray
+    models: dict[str, Any]
+    weight: FloatArray | None
+    coverage: float
+    labels: np.ndarray | None
+
+    @property
+    def of_classes(self) -> bool:
+        return self.labels is not None
+
+    @property
+    def total(self) -> float:
+        return effective_rows(self.weight, len(self.y))
+
+    def bounds(self, name: str) -> FloatArray:
+        forecast = self.models[name]
+        bounds: FloatArray = (
+            forecast.interval(self.coverage) if isinstance(forecast, Distribution) else forecast
+        )
+        return bounds
+
+    def shares(self, name: str) -> tuple[FloatArray, FloatArray]:
+        """Return whether each target is in its interval or set, and the probability of this event."""
+        forecast = self.models[name]
+        if not self.of_classes:
+            bounds = self.bounds(name)
+            inside = covered(self.y, bounds[:, 0], bounds[:, 1]).astype(float)
+            return inside, np.full(len(self.y), self.coverage)
+        codes, _ = check_labels(self.y, self.labels, forecast.shape[1])
+        sets = sets_of(forecast, self.coverage)
+        inside = is_in_set(codes, sets)
+        if forecast.dtype == np.bool_:
+            return inside, np.full(len(self.y), self.coverage)
+        return inside, claimed_mass(forecast, sets)
+
+    def may_cover_more(self, name: str) -> bool:
+        """Return whether calibrated intervals or sets of this forecast may cover more than nominal."""
+        forecast = self.models[name]
+        if self.of_classes:
+            return bool(forecast.dtype == np.bool_)
+        return isinstance(forecast, Distribution) and not forecast.has_density
+
+
+def checked_forecasts(
+    y_true: ArrayLike,
+    models: Mapping[str, Any],
+    *,
+    sample_weight: ArrayLike | None,
+    coverage: float,
+    labels: ArrayLike | None,
+    of_classes: bool,
+) -> Forecasts:
+    """Return the forecasts of a report, after `uncertainty_report` has accepted them."""
+    y = np.ravel(as_array(y_true, "y_true"))
+    weight = check_sample_weight(sample_weight, len(y))
+    if of_classes:
+        arrays = {name: check_class_forecast(each) for name, each in models.items()}
+        _, known = check_labels(y, labels, next(iter(arrays.values())).shape[1])
+        return Forecasts(y, dict(arrays), weight, coverage, known)
+    checked = {
+        name: check_interval_bounds(each) if is_bounds(each) else as_distribution(each)
+        for name, each in models.items()
+    }
+    return Forecasts(y.astype(float), checked, weight, coverage, None)
+
+
+def data_hash(forecasts: Forecasts) -> str:
+    """Return the SHA-256 hash of targets, weights and forecasts."""
+    digest = hashlib.sha256()
+    _add(digest, forecasts.y)
+    _add(digest, forecasts.weight)
+    for name, forecast in forecasts.models.items():
+        digest.update(name.encode())
+        if isinstance(forecast, Distribution):
+            _add(digest, forecasts.bounds(name))
+            _add(digest, forecast.cdf(forecasts.y))
+        else:
+            _add(digest, forecast)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, values: Any) -> None:
+    array = np.asarray([] if values is None else values)
+    if array.dtype.kind not in "biuf":
+        array = np.array([str(each) for each in array.ravel()], dtype=np.str_)
+    digest.update(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).tobytes())
+
+
+def facts_of(forecasts: Forecasts) -> dict[str, str]:
+    """Describe the rows, the targets and the forecasts in words."""
+    y, n = forecasts.y, len(forecasts.y)
+    facts = {"Rows": f"{n}"}
+    if forecasts.weight is not None:
+        facts["Sum of the weights"] = f"{forecasts.total:g}"
+    if forecasts.labels is None:
+        low, middle, high = np.quantile(y, [0, 0.5, 1])
+        facts["Observed values"] = f"{low:.4g} to {high:.4g}, median {middle:.4g}"
+    else:
+        shown = [str(label) for label in forecasts.labels[:20]]
+        rest = len(forecasts.labels) - len(shown)
+        facts["Classes"] = ", ".join(shown) + (f" and {rest} more" if rest else "")
+    facts["Nominal coverage"] = f"{100 * forecasts.coverage:g} %"
+    kinds = {name: _kind(forecasts, forecast) for name, forecast in forecasts.models.items()}
+    if len(set(kinds.values())) == 1:
+        facts["Forecasts"] = next(iter(kinds.values()))
+    else:
+        facts |= {f"Forecasts of {name}": kind for name, kind in kinds.items()}
+    return facts
+
+
+def _kind(forecasts: Forecasts, forecast: Any) -> str:
+    if isinstance(forecast, Distribution):
+        return f"predictive distributions ({type(forecast).__name__})"
+    if not forecasts.of_classes:
+        return "lower and upper bounds of intervals"
+    return "prediction sets" if forecast.dtype == np.bool_ else "class probabilities"
+
+
+def coverage_of_parts(forecasts: Forecasts, name: str, parts: pd.Series[Any]) -> pd.DataFrame:
+    """Return the coverage of one model for each part of the rows."""
+    inside, claimed = forecasts.shares(name)
+    weight = np.ones(len(inside)) if forecasts.weight is None else forecasts.weight
+    columns = {"n": weight, "coverage": weight * inside, "nominal": weight * claimed}
+    sums = pd.DataFrame(columns).groupby(parts.to_numpy(), sort=True).sum()
+    sums = sums[sums["n"] > 0]
+    sums[["coverage", "nominal"]] = sums[["coverage", "nominal"]].div(sums["n"], axis=0)
+    return with_flags(sums, may_cover_more=forecasts.may_cover_more(name))
+
+
+def coverage_of_accumulators(parts: Mapping[Any, MetricAccumulator]) -> pd.DataFrame:
+    """Return the coverage of accumulated parts of the rows."""
+    filled = {label: each for label, each in parts.items() if each.n_rows}
+    table = pd.DataFrame(
+        {
+            "n": [each.total_weight for each in filled.values()],
+            "coverage": [each.result()["picp"] for each in filled.values()],
+            "nominal": [each.coverage for each in filled.values()],
+        },
+        index=pd.Index(list(filled)),
+    )
+    return with_flags(table, may_cover_more=any(each.has_atoms for each in filled.values()))
+
+
+def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:
+    """Add simultaneous intervals of the coverage, and flags of parts with a wrong coverage."""
+    tail = FALSE_ALARM / (2 * max(len(table), 1))
+    n, hits = table["n"], table["n"] * table["coverage"]
+    low, high = beta.ppf(tail, hits, n - hits + 1), beta.isf(tail, hits + 1, n - hits)
+    table = table.assign(low=np.nan_to_num(low, nan=0.0), high=np.nan_to_num(high, nan=1.0))
+    wrong = table["high"] < table["nominal"]
+    if not may_cover_more:
+        wrong |= table["low"] > table["nominal"]
+    return table.assign(flag=wrong)
+
+
+def groups_of(values: Any, name: str, n: int) -> pd.Series[Any]:
+    """Return the group of each row as text. Small groups beyond the largest ones become one group."""
+    labels = _column(values, name, n).astype(str)
+    counts = labels.value_counts()
+    if len(counts) > MOST_GROUPS:
+        labels = labels.where(labels.isin(counts.index[: MOST_GROUPS - 1]), OTHERS)
+    return labels
+
+
+def periods_of(values: Any, name: str, n: int) -> pd.Series[Any]:
+    """Return the start of the period of each row. All periods have the same length."""
+    column = _column(values, name, n)
+    times = as_times(column)
+    missing = times.isna().to_numpy()
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise ValueError(
+            f"`{name}` must hold times or numbers, got {column.iloc[row]!r} at row {row}. Use dates such as "
+            "2024-01-31."
+        )
+    return periods(times, period_starts(times.min(), times.max()))
+
+
+def _column(values: Any, name: str, n: int) -> pd.Series[Any]:
+    column = pd.Series(np.asarray(values) if not isinstance(values, pd.Series) else values.to_numpy())
+    if len(column) != n:
+        raise ValueError(f"`{name}` must have {n} rows, one per sample, got {len(column)}.")
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise ValueError(f"`{name}` must not have missing values, got one at row {int(np.argmax(missing))}.")
+    return column

@@ -1,0 +1,272 @@
+"""The page of a report, rendered by Jinja2, and the same values as JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._versioned import __version__
+from skuq.displays._html_report.advice import Finding
+from skuq.displays._html_report.figures import SIZE, Figure
+from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._internal import RowFormat, won_by
+
+MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
+NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
+SLICES = (
+    "The intervals of the coverage are valid for all parts together: with a probability of 99 %, they "
+    "contain the coverage of the model in every part. A part is wrong if its interval excludes the "
+    "expected coverage, which is the nominal coverage or, for classes, the mean predicted probability of the "
+    "sets."
+)
+
+
+def check_jinja2(caller: str) -> None:
+    """Raise an ImportError with the command for an installation if Jinja2 is missing."""
+    try:
+        import jinja2  # noqa: F401 - only its presence is checked
+    except ImportError as error:
+        raise ImportError(f'{caller} needs Jinja2: run `pip install "skuq[report]"`.') from error
+
+
+def models_of(report: UncertaintyReport) -> dict[str, pd.DataFrame]:
+    """Return the table of each model, indexed by metric."""
+    if report.index.nlevels == 1:
+        return {next(iter(report.attrs["summary"])): pd.DataFrame(report)}
+    return {name: pd.DataFrame(report.xs(name, level="model")) for name in report.attrs["summary"]}
+
+
+def render(
+    *,
+    title: str,
+    created: str,
+    report: UncertaintyReport,
+    findings: Mapping[str, Sequence[Finding]],
+    slices: Mapping[str, Mapping[str, pd.DataFrame]],
+    figures: Sequence[Figure],
+    facts: Mapping[str, str],
+    trace: Mapping[str, str],
+) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    models = models_of(report)
+    named = len(models) > 1
+    script = _resource("sort.js")
+    return environment.from_string(_resource("page.html.jinja")).render(
+        title=title,
+        subtitle=f"{report.attrs['rows']:g} rows, evaluated on {created} with skuq {__version__}",
+        version=__version__,
+        named=named,
+        marks=MARKS,
+        models=[
+            {"name": name, "summary": _sentence(report.attrs["summary"][name]), "findings": findings[name]}
+            for name in models
+        ],
+        facts=facts,
+        explanation=_explanation(report),
+        tables=_metric_tables(report, models),
+        slices=_slice_tables(slices, named),
+        slices_explanation=SLICES,
+        figures=figures,
+        figure_size=[round(96 * side) for side in SIZE],
+        trace=trace,
+        script=script,
+        script_hash=_hash_of(script),
+    )
+
+
+@cache
+def _resource(name: str) -> str:
+    return files("skuq.displays._html_report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash_of(script: str) -> str:
+    """Return the hash by which the page allows its own script and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _explanation(report: UncertaintyReport) -> str:
+    percent = f"{100 * report.attrs['confidence']:g} %"
+    words = f"Each value has a {percent} confidence interval. The column Calibrated has the value of a model "
+    if report["calibrated_low"].notna().any():
+        words += (
+            "whose probabilities are right: targets were drawn from the forecasts, so that this value "
+            f"includes chance. A calibrated model has a value in its {percent} range. "
+        )
+    else:
+        words += "whose probabilities are right, on average over many samples, if there is a formula for it. "
+    words += "An empty cell means that the number is not known. Select a column name to sort the table."
+    if len(report.attrs["summary"]) > 1:
+        words += " An asterisk marks the best value of a row; its lead may be due to chance."
+    return words
+
+
+Row = Mapping[str, Any]
+
+
+def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    rows = {name: _rows_of(table) for name, table in models.items()}
+    formats = {metric: _format(report, metric, rows) for each in rows.values() for metric in each}
+    tables = [_one_model(report, name, each, formats) for name, each in rows.items()]
+    return [_side_by_side(report, rows, formats), *tables] if len(models) > 1 else tables
+
+
+def _rows_of(table: pd.DataFrame) -> dict[str, Row]:
+    records: Any = table.to_dict("records")
+    return dict(zip(map(str, table.index), records, strict=True))
+
+
+def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[str, Row]]) -> RowFormat:
+    """Return the format that all models share."""
+    present = [each[metric] for each in rows.values() if metric in each]
+    values = [float(row[column]) for row in present for column in ("value", "calibrated")]
+    return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"])
+
+
+def _one_model(
+    report: UncertaintyReport, name: str, rows: Mapping[str, Row], formats: Mapping[str, RowFormat]
+) -> dict[str, Any]:
+    percent = f"{100 * report.attrs['confidence']:g} %"
+    has_range = bool(report["calibrated_low"].notna().any())
+    columns = ["Metric", "Value", f"{percent} interval", "Calibrated", *[f"{percent} range"] * has_range]
+    cells = []
+    for metric, row in rows.items():
+        form = formats[metric]
+        simulated = row["calibrated_low"], row["calibrated_high"]
+        cells.append(
+            [
+                _text(row["title"], report.attrs["definitions"][metric]),
+                _number(row["value"], form(row["value"])),
+                _number(row["low"], form.span(row["low"], row["high"])),
+                _number(row["calibrated"], form(row["calibrated"])),
+                *[_number(simulated[0], form.span(*simulated))] * has_range,
+                _text(_better(row, form)),
+                _text(row["reading"]),
+            ]
+        )
+    caption = "All metrics" if len(report.attrs["summary"]) == 1 else f"All metrics of {name}"
+    return {"caption": caption, "columns": [*columns, "Better", "Reading"], "rows": cells}
+
+
+def _side_by_side(
+    report: UncertaintyReport, rows: Mapping[str, Mapping[str, Row]], formats: Mapping[str, RowFormat]
+) -> dict[str, Any]:
+    won = {name: won_by(report, name) for name in rows}
+    cells = []
+    for metric, form in formats.items():
+        first = next(each[metric] for each in rows.values() if metric in each)
+        line = [_text(first["title"], report.attrs["definitions"][metric])]
+        for name, each in rows.items():
+            value = each[metric]["value"] if metric in each else math.nan
+            line.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
+        cells.append([*line, _text(_better(first, form))])
+    return {"caption": "Models side by side", "columns": ["Metric", *rows, "Better"], "rows": cells}
+
+
+def _better(row: Row, form: RowFormat) -> str:
+    optimum = float(row["optimum"])
+    best = form(optimum) if form.percent else f"{optimum:g}"
+    parts = [str(row["direction"]), f"best {best}" if math.isfinite(optimum) else ""]
+    return ", ".join(part for part in parts if part) or "neither"
+
+
+def _slice_tables(slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool) -> list[dict[str, Any]]:
+    tables = []
+    for by, models in slices.items():
+        for name, table in models.items():
+            rows = [
+                [
+                    _text(_label(label)),
+                    _number(row["n"], f"{row['n']:g}"),
+                    _number(row["coverage"], f"{100 * row['coverage']:.1f} %"),
+                    _number(row["low"], f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %"),
+                    _number(row["nominal"], f"{100 * row['nominal']:.1f} %"),
+                    _text("wrong" if row["flag"] else "no fault found"),
+                ]
+                for label, row in table.iterrows()
+            ]
+            caption = f"Coverage by {by}" + (f", {name}" if named else "")
+            columns = [by, "Rows", "Coverage", "99 % interval", "Expected", "Result"]
+            tables.append({"caption": caption, "columns": columns, "rows": rows})
+    return tables
+
+
+def _label(label: Any) -> str:
+    if isinstance(label, pd.Timestamp):
+        return f"{label:%Y-%m-%d %H:%M}"
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _text(text: object, note: str = "") -> dict[str, Any]:
+    return {"text": str(text), "note": note, "value": None}
+
+
+def _number(value: float, text: str) -> dict[str, Any]:
+    value = float(value)
+    return {"text": text, "note": "", "value": "" if math.isnan(value) else repr(value)}
+
+
+def values_of(
+    *,
+    title: str,
+    created: str,
+    report: UncertaintyReport,
+    findings: Mapping[str, Sequence[Finding]],
+    slices: Mapping[str, Mapping[str, pd.DataFrame]],
+    facts: Mapping[str, str],
+    trace: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return all values of the page as plain Python objects. NaN becomes None, and infinity a text."""
+    models = {}
+    for name, table in models_of(report).items():
+        models[name] = {
+            "summary": report.attrs["summary"][name],
+            "shares": report.attrs["headlines"][name],
+            "findings": [asdict(finding) for finding in findings[name]],
+            "metrics": table.rename_axis("metric").reset_index().to_dict("records"),
+            "parts": {
+                by: tables[name].rename_axis("part").reset_index().to_dict("records")
+                for by, tables in slices.items()
+            },
+        }
+    values = {"title": title, "created": created, "rows": report.attrs["rows"], "facts": dict(facts)}
+    plain: dict[str, Any] = _plain(values | {"models": models, "trace": dict(trace)})
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | float | np.number):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return (
+            value.item()
+            if isinstance(value, np.number) and math.isfinite(number)
+            else (value if math.isfinite(number) else str(number))
+        )
+    return value if value is None else str(value)
+
+
+def to_json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,463 @@
+"""HTML report of forecasts: a page that needs no other file, and the same values as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._typing import ArrayLike
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    as_array,
+    check_integer,
+    check_mapping,
+    check_sample_weight,
+    check_single_coverage,
+)
+from skuq.displays._display import check_cv_results, models_of_cv
+from skuq.displays._drawing import check_matplotlib
+from skuq.displays._html_report.base import Page, Parts
+from skuq.displays._html_report.figures import (
+    Figure,
+    figure_of_parts,
+    figures_of,
+    figures_of_accumulators,
+)
+from skuq.displays._html_report.measure import (
+    checked_forecasts,
+    coverage_of_accumulators,
+    coverage_of_parts,
+    data_hash,
+    facts_of,
+    groups_of,
+    periods_of,
+)
+from skuq.displays._html_report.page import check_jinja2
+from skuq.displays._html_report.sources import (
+    call_text,
+    check_report,
+    describe_accumulator,
+    joined,
+    parameters_of,
+    predictions_of,
+    taken,
+)
+from skuq.distributions import Distribution, concat
+from skuq.evaluation import UncertaintyReport, uncertainty_report
+from skuq.monitoring import MetricAccumulator
+
+MOST_DRAWN_ROWS = 100_000_000
+"""Largest number of rows times resamples, if the number of resamples is not given."""
+
+
+class HTMLReport(Page):
+    """Report of one or several models as one HTML page, with findings in plain words.
+
+    The page states what was measured on which rows, what is wrong with each model, and which class corrects
+    the fault. A table has all metrics with their meaning, interval and value of a calibrated model. The
+    displays are part of the page, so that the file can be sent without other files, and opening it causes no
+    request. `save` also writes the same values as JSON.
+
+    Create the report with `from_estimator`, `from_predictions`, `from_cv_results`, `from_reports` or
+    `from_accumulator`. The page needs Jinja2 and matplotlib (the extra ``report``).
+
+    Parameters
+    ----------
+    report : UncertaintyReport
+        Metrics of all models.
+    figures : sequence of figures, default=()
+        Figures of the page, in order.
+    slices : mapping, default={}
+        Coverage of parts of the rows: a mapping from the name of the groups to a mapping from models to
+        tables.
+    facts : mapping of str to str, default={}
+        Description of the rows and forecasts.
+    origin : mapping of str to str, default={}
+        Call, hash of the data, and seed.
+    title : str, default="Uncertainty report"
+        Title of the page.
+    created : datetime or str, default=None
+        Time on the page. None means the current time. Pass a time for reproducible bytes.
+
+    Attributes
+    ----------
+    findings : dict of str to list
+        Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
+        title, a description, a next step, and classes that correct the fault.
+    html : str
+        The page.
+    values : dict
+        All values of the page, as in the JSON file.
+
+    See Also
+    --------
+    skuq.evaluation.uncertainty_report : The metrics of the page as a DataFrame.
+
+    Notes
+    -----
+    A fault of the coverage or of the bias is a significant difference of at least one percentage point. A
+    smaller difference is a note. The coverage of groups and periods is tested jointly: for a calibrated
+    model, the probability of a fault in any part is at most 1 %. Two calls with the same data, the same
+    `random_state` and the same `created` give the same bytes if the versions of all packages are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import HTMLReport
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=500)
+    >>> y = x + rng.normal(size=500)
+    >>> report = HTMLReport.from_predictions(y, (x, np.full(500, 0.6)), n_resamples=20, n_simulations=20)
+    >>> report.findings["model"][0].title
+    'The intervals are too narrow'
+    >>> [tool.name for tool in report.findings["model"][0].tools]
+    ['skuq.RecalibratedRegressor', 'skuq.recalibration.StdScalingRecalibrator']
+    """
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        labels: ArrayLike | None = None,
+        coverage: float = DEFAULT_COVERAGE,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        time: Any = None,
+        n_resamples: int | None = None,
+        n_simulations: int | None = None,
+        random_state: int | None = 0,
+        title: str = "Uncertainty report",
+        created: datetime | str | None = None,
+        origin: Mapping[str, str] | None = None,
+        verbose: int = 0,
+    ) -> Self:
+        """Report given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Numbers or class labels of rows on which the model was not trained.
+        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+            Forecast of every target. Arrays are bounds of shape (n, 2), class probabilities of shape (n, K),
+            or prediction sets as booleans. A mapping from names to forecasts reports several models.
+        labels : array-like of shape (K,), default=None
+            Class of each column, such as ``estimator.classes_``. Required for two classes.
+        coverage : float, default=0.9
+            Nominal coverage of the central interval. For classifiers, of the prediction set.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        groups : array-like of shape (n,), Series, or DataFrame, default=None
+            Group of each row, for the coverage of each group. A Series or DataFrame gives the names.
+        time : array-like of shape (n,), default=None
+            Time of each row, as dates or numbers, for the coverage of twelve periods of equal length.
+        n_resamples : int, default=None
+            Number of bootstrap resamples for the intervals; 0 omits the intervals. None means 300, and fewer
+            for more than 300 000 rows, at least 20.
+        n_simulations : int, default=None
+            Number of draws of targets from the forecasts; 0 omits the range of calibrated models. None means
+            100, and fewer for more than a million rows, at least 20.
+        random_state : int or None, default=0
+            Seed of resamples and simulations.
+        title : str, default="Uncertainty report"
+            Title of the page.
+        created : datetime or str, default=None
+            Time on the page. None means the current time.
+        origin : mapping of str to str, default=None
+            Other facts for the section on the origin of the numbers, such as the names of files.
+        verbose : int, default=0
+            1 writes the progress to stderr, as in `uncertainty_report`.
+
+        Returns
+        -------
+        report : HTMLReport
+            The report.
+        """
+        _check_packages("from_predictions")
+        level = check_single_coverage(coverage)
+        n = len(as_array(y_true, "y_true"))
+        report = uncertainty_report(
+            y_true,
+            y_pred,
+            labels=labels,
+            coverage=level,
+            sample_weight=sample_weight,
+            n_resamples=_draws(n_resamples, "n_resamples", 300, n),
+            n_simulations=_draws(n_simulations, "n_simulations", 100, n),
+            random_state=random_state,
+            verbose=verbose,
+        )
+        models = y_pred if isinstance(y_pred, Mapping) else {"model": y_pred}
+        forecasts = checked_forecasts(
+            y_true,
+            {str(name): each for name, each in models.items()},
+            sample_weight=sample_weight,
+            coverage=level,
+            labels=labels,
+            of_classes=report.attrs["of_classes"],
+        )
+        parts = {by: groups_of(values, by, n) for by, values in _named_groups(groups).items()}
+        if time is not None:
+            name = str(getattr(time, "name", None) or "time")
+            parts[name] = periods_of(time, name, n)
+        slices = {
+            by: {name: coverage_of_parts(forecasts, name, each) for name in forecasts.models}
+            for by, each in parts.items()
+        }
+        options = {"coverage": level, "random_state": random_state}
+        options |= {"n_resamples": n_resamples, "n_simulations": n_simulations}
+        trace = {
+            "Call": call_text("from_predictions", "y_true, y_pred", options),
+            **(origin or {}),
+            "SHA-256 of targets, weights and forecasts": data_hash(forecasts),
+            "Seed": str(random_state),
+        }
+        return cls(
+            report=report,
+            figures=[*figures_of(forecasts), *_figures_of_parts(slices)],
+            slices=slices,
+            facts=facts_of(forecasts),
+            origin=trace,
+            title=title,
+            created=created,
+        )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Report the predictions of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object or mapping of str to object
+            Fitted regressor that `~skuq.prediction.predict_dist` supports, or fitted classifier with
+            ``predict_proba``. A mapping from names to estimators reports several models.
+        X : array-like of shape (n, p)
+            Features. Use rows on which the estimator was not trained.
+        y : array-like of shape (n,)
+            Observed targets or classes.
+        name : str, default=None
+            Name of the model; None means the name of the estimator's class.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        report : HTMLReport
+            The report.
+        """
+        _check_packages("from_estimator")
+        named = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
+        models = check_mapping(named, "estimator")
+        predictions, labels = predictions_of(models, X)
+        origin = {"Call": call_text("from_estimator", "estimator, X, y", kwargs), **parameters_of(models)}
+        kwargs["origin"] = {**origin, **(kwargs.get("origin") or {})}
+        return cls.from_predictions(y, predictions, **labels, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        time: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Report the predictions of a cross-validation, each model on its test rows.
+
+        Parameters
+        ----------
+        cv_results : dict
+            Result of scikit-learn's ``cross_validate(..., return_estimator=True, return_indices=True)``.
+        X : array-like of shape (n, p)
+            Features passed to ``cross_validate``.
+        y : array-like of shape (n,)
+            Target passed to ``cross_validate``.
+        name : str, default=None
+            Name of the model; None means the name of the estimator's class.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        groups : array-like of shape (n,), Series, or DataFrame, default=None
+            Group of each row of X, as in `from_predictions`.
+        time : array-like of shape (n,), default=None
+            Time of each row of X, as in `from_predictions`.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        report : HTMLReport
+            The report.
+        """
+        _check_packages("from_cv_results")
+        check_cv_results(cv_results)
+        folds = models_of_cv(cv_results, count_rows(X))
+        label = name or type(cv_results["estimator"][0]).__name__
+        parts: list[Any] = []
+        labels: dict[str, Any] = {}
+        for estimator, rows in folds:
+            predictions, labels = predictions_of({label: estimator}, safe_indexing(X, rows))
+            parts.append(predictions[label])
+        together = concat(parts) if isinstance(parts[0], Distribution) else np.concatenate(parts)
+        rows = np.concatenate([rows for _, rows in folds])
+        weight = check_sample_weight(sample_weight, count_rows(X))
+        kwargs["origin"] = {
+            "Call": call_text("from_cv_results", "cv_results, X, y", kwargs),
+            "Rows of the data": f"test rows of {len(folds)} folds, in the order of the folds",
+            **parameters_of({label: cv_results["estimator"][0]}),
+            **(kwargs.get("origin") or {}),
+        }
+        return cls.from_predictions(
+            np.asarray(y)[rows],
+            {label: together},
+            sample_weight=None if weight is None else weight[rows],
+            groups=taken(groups, rows),
+            time=taken(time, rows),
+            **labels,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_reports(
+        cls,
+        reports: UncertaintyReport | Mapping[str, UncertaintyReport],
+        *,
+        title: str = "Uncertainty report",
+        created: datetime | str | None = None,
+        origin: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Show finished reports, several models side by side. The page has no figures.
+
+        Parameters
+        ----------
+        reports : UncertaintyReport or mapping of str to UncertaintyReport
+            Reports from `~skuq.evaluation.uncertainty_report` or `MetricAccumulator.report`, all with the
+            same number of rows and the same confidence. A mapping gives the names of models.
+        title : str, default="Uncertainty report"
+            Title of the page.
+        created : datetime or str, default=None
+            Time on the page. None means the current time.
+        origin : mapping of str to str, default=None
+            Other facts for the section on the origin of the numbers.
+
+        Returns
+        -------
+        report : HTMLReport
+            The report.
+        """
+        _check_packages("from_reports")
+        report = joined(reports) if isinstance(reports, Mapping) else check_report(reports, "reports")
+        facts = {"Rows": f"{report.attrs['rows']:g}"}
+        return cls(
+            report=report,
+            facts=facts,
+            origin={"Call": call_text("from_reports", "reports", {}), **(origin or {})},
+            title=title,
+            created=created,
+        )
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: MetricAccumulator | Mapping[str, MetricAccumulator],
+        *,
+        slices: Mapping[str, Mapping[Any, MetricAccumulator]] | None = None,
+        random_state: int | None = 0,
+        title: str = "Uncertainty report",
+        created: datetime | str | None = None,
+        origin: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Report accumulated rows, for data that do not fit into memory.
+
+        Parameters
+        ----------
+        accumulator : MetricAccumulator or mapping of str to MetricAccumulator
+            Accumulator of all rows, or the accumulators of several models.
+        slices : mapping of str to mapping, default=None
+            Accumulators of parts of the rows of a single model, such as
+            ``{"region": {"north": north, "south": south}}``. They need the metric "picp".
+        random_state : int or None, default=0
+            Seed of the intervals of metrics that are functions of several means.
+        title : str, default="Uncertainty report"
+            Title of the page.
+        created : datetime or str, default=None
+            Time on the page. None means the current time.
+        origin : mapping of str to str, default=None
+            Other facts for the section on the origin of the numbers, such as the names of files.
+
+        Returns
+        -------
+        report : HTMLReport
+            The report.
+        """
+        _check_packages("from_accumulator")
+        several = isinstance(accumulator, Mapping)
+        models: dict[str, Any] = (
+            check_mapping(accumulator, "accumulator") if several else {"model": accumulator}
+        )
+        if slices and len(models) > 1:
+            raise ValueError(f"`slices` must be None for several models, got {len(models)} models.")
+        report = joined({name: each.report(random_state=random_state) for name, each in models.items()})
+        (first, *_) = models.values()
+        tables = {
+            str(by): {name: coverage_of_accumulators(parts) for name in models}
+            for by, parts in (slices or {}).items()
+        }
+        facts = {"Rows": f"{first.n_rows}", "Nominal coverage": f"{100 * first.coverage:g} %"}
+        if first.total_weight != first.n_rows:
+            facts["Sum of the weights"] = f"{first.total_weight:g}"
+        facts["Computation"] = "sums over blocks of rows; " + describe_accumulator(first)
+        trace = {
+            "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
+            **(origin or {}),
+            "Seed": str(random_state),
+        }
+        return cls(
+            report=report,
+            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables)],
+            slices=tables,
+            facts=facts,
+            origin=trace,
+            title=title,
+            created=created,
+        )
+
+
+def _check_packages(caller: str) -> None:
+    check_jinja2(f"HTMLReport.{caller}")
+    check_matplotlib(f"HTMLReport.{caller}")
+
+
+def _draws(given: int | None, name: str, usual: int, n: int) -> int:
+    if given is not None:
+        return check_integer(given, name, 0)
+    return min(usual, max(MOST_DRAWN_ROWS // max(n, 1), 20))
+
+
+def _named_groups(groups: Any) -> dict[str, Any]:
+    if groups is None:
+        return {}
+    if isinstance(groups, pd.DataFrame):
+        return {str(name): groups[name] for name in groups}
+    return {str(getattr(groups, "name", None) or "group"): groups}
+
+
+def _figures_of_parts(slices: Parts) -> list[Figure]:
+    return [figure_of_parts(by, tables) for by, tables in slices.items()]

@@ -1,0 +1,294 @@
+"""Calibration and discrimination of forecasts of censored targets."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+from skuq._censoring import Bounds, bound_scores, point_masses, product_limit, require_events
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_integer,
+    check_n_bins,
+    check_number,
+    check_single_coverage,
+)
+from skuq._weights import weighted_mean
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_censored, check_right_censored
+from skuq.metrics._levels import censored_proportions
+
+_PAIRS = 1 << 22
+"""Number of pairs of rows that are compared at once."""
+
+
+class CoverageBounds(NamedTuple):
+    """Bounds and an estimate of a coverage under censoring; returned by `interval_coverage_bounds`.
+
+    Parameters
+    ----------
+    low : float
+        Share of targets that are certainly in their interval.
+    high : float
+        Share of targets that may be in their interval.
+    estimate : float
+        Estimated share of targets in their interval.
+
+    Examples
+    --------
+    >>> from skuq.metrics import CoverageBounds
+    >>> CoverageBounds(0.6, 0.95, 0.91).high
+    0.95
+    """
+
+    low: float
+    high: float
+    estimate: float
+
+
+def interval_coverage_bounds(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    event: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> CoverageBounds:
+    r"""Return the smallest and the largest possible coverage of central intervals under censoring.
+
+    Neither larger nor smaller values are better: the nominal coverage should lie between both values. It is
+    unknown whether a censored target is in its interval. The two values need no assumption about the
+    censoring.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    lower, upper : array-like of shape (n,), default=None
+        Known bounds of each target, instead of `event`; None means y.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    bounds : CoverageBounds
+        The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate is the share of the Kaplan-Meier
+        estimate of the PIT values between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It assumes that
+        the censoring does not depend on the PIT. The mass of this estimate above the largest observed PIT is
+        spread evenly.
+
+    See Also
+    --------
+    prediction_interval_coverage : The share without censoring.
+
+    Examples
+    --------
+    >>> from skuq.metrics import interval_coverage_bounds
+    >>> dist = ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
+    >>> interval_coverage_bounds([0.5, -0.5, 1.0, 3.0], dist, event=[True, True, False, False])[:2]
+    (0.5, 0.75)
+    """
+    nominal = check_single_coverage(coverage)
+    y, dist, weight, known = check_censored(y_true, y_pred, sample_weight, event, lower, upper)
+    known = Bounds(y, y) if known is None else known
+    start, stop = dist.interval(nominal).T
+    observed = known.observed
+    inside = (start <= known.lower) & (known.upper <= stop)
+    # The lower bound of a censored target is not a possible value.
+    possible = np.where(observed, inside, (known.lower < stop) & (known.upper >= start))
+    if not np.isfinite(known.upper).any():
+        require_events(observed)
+    return CoverageBounds(
+        weighted_mean(inside.astype(np.float64), weight),
+        weighted_mean(possible.astype(np.float64), weight),
+        _estimated_coverage(dist, known, weight, nominal),
+    )
+
+
+def _estimated_coverage(
+    dist: Distribution, known: Bounds, weight: FloatArray | None, coverage: float
+) -> float:
+    points, masses = point_masses(bound_scores(dist, known), weight)
+    total = float(len(dist) if weight is None else weight.sum())
+    return float(censored_proportions(ndtr(points), masses, total, np.array([coverage]), "interval")[0])
+
+
+def concordance_score(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    event: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Return the concordance index, the share of comparable pairs of rows in the predicted order.
+
+    The larger the better, maximum is one; a random order has 0.5. The index compares the ranks of the
+    predicted medians. It does not depend on calibration, so that it cannot replace a proper score.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    score : float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If no two rows are comparable.
+
+    See Also
+    --------
+    ipcw_crps_loss : Proper score.
+
+    Notes
+    -----
+    Two rows are comparable if the smaller y is observed [1]_. At equal y, an observed row is smaller than a
+    censored row, and two observed rows are not comparable. Equal predictions count one half. The cost is
+    O(n^2) time and O(n) memory.
+
+    References
+    ----------
+    .. [1] F. E. Harrell, K. L. Lee, D. B. Mark (1996), Multivariable prognostic models.
+       https://doi.org/10.1002/(SICI)1097-0258(19960229)15:4<361::AID-SIM168>3.0.CO;2-4
+
+    Examples
+    --------
+    >>> from skuq.metrics import concordance_score
+    >>> concordance_score([1.0, 2.0, 3.0], ([1.0, 3.0, 2.0], [1.0, 1.0, 1.0]), event=[True, True, False])
+    0.6666666666666666
+    """
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    require_events(mask)
+    observed = np.ones(y.size, dtype=bool) if mask is None else mask
+    repeats = np.ones(y.size) if weight is None else weight
+    point = dist.median()
+    concordant = comparable = 0.0
+    events = np.flatnonzero(observed)
+    step = max(_PAIRS // y.size, 1)
+    for start in range(0, events.size, step):
+        rows = events[start : start + step, np.newaxis]
+        later = (y > y[rows]) | ((y == y[rows]) & ~observed)
+        in_order = (point > point[rows]) + 0.5 * (point == point[rows])
+        pairs = repeats[rows] * repeats * later
+        comparable += float(pairs.sum())
+        concordant += float((pairs * in_order).sum())
+    if comparable == 0:
+        raise ValueError(
+            "`event` must be True in a row with a smaller `y` than another row, got no such pair."
+        )
+    return concordant / comparable
+
+
+def survival_calibration_table(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    time: float,
+    event: ArrayLike | None = None,
+    n_bins: int = 10,
+    confidence: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> pd.DataFrame:
+    r"""Return predicted and observed probabilities to exceed a time, in bins of the predicted probability.
+
+    In each bin, the predicted value of a calibrated forecast lies within the confidence interval of the
+    observed value, except for `confidence`'s share of errors.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    time : float
+        Time, in the units of y.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    n_bins : int, default=10
+        Number of bins, with equal numbers of rows.
+    confidence : float, default=0.95
+        Nominal probability of the confidence intervals. Strictly between 0 and 1.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per bin, in ascending order of the prediction. `predicted`: mean predicted probability of y >
+        `time`; `observed`: Kaplan-Meier estimate; `low`, `high`: its confidence interval; `n_rows`: number of
+        rows.
+
+    Raises
+    ------
+    ValueError
+        If all rows of a bin are censored before `time`, so that its probability is unknown.
+
+    See Also
+    --------
+    regression_calibration_curve : Calibration at all levels instead of one time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import survival_calibration_table
+    >>> rng = np.random.default_rng(0)
+    >>> loc = rng.normal(size=2000)
+    >>> T, C = loc + rng.normal(size=2000), rng.normal(1.0, size=2000)
+    >>> y, event = np.minimum(T, C), T <= C
+    >>> table = survival_calibration_table(y, (loc, np.ones(2000)), time=0.5, event=event, n_bins=3)
+    >>> table[["predicted", "observed"]].round(2).to_numpy().tolist()
+    [[0.07, 0.08], [0.31, 0.3], [0.69, 0.68]]
+    """
+    t = check_number(time, "time")
+    level = check_single_coverage(confidence, "confidence")
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    k = check_n_bins(check_integer(n_bins, "n_bins"), y.size)
+    survival = 1 - dist.cdf(np.full(y.size, t))
+    records = []
+    for number, rows in enumerate(np.array_split(np.argsort(survival, kind="stable"), k)):
+        part, event_part = y[rows], None if mask is None else mask[rows]
+        weight_part = None if weight is None else weight[rows]
+        steps = product_limit(part, event_part, weight_part)
+        if steps.times[-1] < t and steps.survival[-1] > 0:
+            raise ValueError(
+                f"`time` must be at most the largest y of each bin, got {t:g}. In bin {number}, all rows are "
+                f"censored or observed until {steps.times[-1]:g}. Pass a smaller time or fewer bins."
+            )
+        place = int(np.searchsorted(steps.times, t, side="right")) - 1
+        low, high = steps.interval(level)
+        ends = (1.0, 1.0) if place < 0 else (float(low[place]), float(high[place]))
+        records.append(
+            {
+                "predicted": weighted_mean(survival[rows], weight_part),
+                "observed": float(steps.after(np.asarray(t))),
+                "low": ends[0],
+                "high": ends[1],
+                "n_rows": len(rows),
+            }
+        )
+    return pd.DataFrame(records)

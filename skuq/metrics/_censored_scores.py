@@ -1,0 +1,288 @@
+"""Proper scores of forecasts of right-censored targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._censoring import StepSurvival, product_limit, read_censoring_time
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_number
+from skuq._weights import weighted_mean
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_right_censored
+from skuq.metrics._proper import crps_rows
+from skuq.metrics._weighted_scores import threshold_weighted_crps_rows
+
+_CENSORING_QUANTILES = 32
+"""Number of quantiles that represent the distribution of an unknown censoring time."""
+
+
+def ipcw_crps_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    upper: float,
+    event: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Return the CRPS up to a time, estimated from right-censored targets by inverse probability weights.
+
+    The smaller the better, minimum is zero. The score estimates the value of `threshold_weighted_crps_loss`
+    for the uncensored targets. It is proper if the censoring depends neither on the target nor on the
+    features. The score cannot distinguish forecasts that differ only above `upper`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    upper : float
+        Largest time of the score, in the units of y. Some rows must remain uncensored until this time. A time
+        that few rows reach increases the variance, because these rows have large weights.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    loss : float
+        In the units of y. Without censored rows, it is `threshold_weighted_crps_loss`.
+
+    Raises
+    ------
+    ValueError
+        If no row is uncensored at `upper`.
+
+    See Also
+    --------
+    localized_crps_loss : Score without weights, which each censoring time localizes.
+    ipcw_brier_loss : Score of the probability at one time.
+
+    Notes
+    -----
+    A row is known if its target is observed or if y is at least `upper`. The score is the weighted mean of
+
+    .. math:: \int_{-\infty}^{\mathrm{upper}} (F(t) - 1\{t \ge y\})^2 dt
+
+    over the known rows, with the weights :math:`1 / \hat G(\min(y, \mathrm{upper})-)` and the Kaplan-Meier
+    estimate :math:`\hat G` of the censoring times.
+
+    The "survival CRPS", which integrates :math:`F^2` up to a censoring time and both parts for an event, is
+    not proper and is not offered.
+
+    References
+    ----------
+    .. [1] E. Graf, C. Schmoor, W. Sauerbrei, M. Schumacher (1999), Assessment and comparison of prognostic
+       classification schemes for survival data.
+       https://doi.org/10.1002/(SICI)1097-0258(19990915/30)18:17/18<2529::AID-SIM274>3.0.CO;2-5
+
+    Examples
+    --------
+    >>> from skuq.metrics import ipcw_crps_loss
+    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> round(ipcw_crps_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], upper=3.0), 4)
+    0.2241
+    """
+    bound = check_number(upper, "upper")
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    loss = threshold_weighted_crps_rows(y, dist, upper=bound)
+    if mask is None:
+        return weighted_mean(loss, weight)
+    known = np.flatnonzero(mask | (y >= bound))
+    censoring = product_limit(y, mask, weight, of_censoring=True)
+    probability = _probability_uncensored(censoring, np.minimum(y[known], bound), bound)
+    inverse = (1.0 if weight is None else weight[known]) / probability
+    return weighted_mean(loss[known], inverse)
+
+
+def _probability_uncensored(censoring: StepSurvival, times: FloatArray, upper: float) -> FloatArray:
+    """Return the probability to be uncensored before each time, after a check of the largest time."""
+    if censoring.before(np.asarray(upper)) <= 0:
+        raise ValueError(
+            f"`upper` must be a time at which rows are uncensored, got {upper:g}. The probability to be "
+            f"uncensored is 0 after {censoring.times[-1]:g}. Pass a smaller time."
+        )
+    return censoring.before(times)
+
+
+def localized_crps_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    event: ArrayLike | None = None,
+    censoring_time: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Return the CRPS of right-censored targets, each up to its own censoring time.
+
+    The smaller the better, minimum is zero. The score is proper if the censoring does not depend on the
+    target given the features. Without `censoring_time`, the censoring must not depend on the features either.
+    The weights of `ipcw_crps_loss` may be large; this score has none, and gives more weight to early times.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    censoring_time : array-like of shape (n,), default=None
+        Time at which each row is censored or would have been censored, such as the end of a study. It is y
+        for a censored row, and at least y for an observed row; infinite if a row cannot be censored. None
+        replaces the censoring times of observed rows by their estimated distribution.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    loss : float
+        In the units of y. Without censored rows and `censoring_time`, it is `crps_loss`.
+
+    Raises
+    ------
+    ValueError
+        If a censoring time contradicts y.
+
+    See Also
+    --------
+    threshold_weighted_crps_loss : The same integral up to one time.
+    ipcw_crps_loss : Estimate of the CRPS of uncensored targets.
+
+    Notes
+    -----
+    .. math:: \frac1n \sum_i \int_{-\infty}^{c_i} (F_i(t) - 1\{t \ge y_i\})^2 dt
+
+    with the censoring times :math:`c_i`. Each integral is the CRPS of the forecast clipped to
+    :math:`c_i`, as in `threshold_weighted_crps_loss`. For an unknown censoring time, the score is the mean
+    over 32 quantiles of the Kaplan-Meier estimate of the censoring times, given that they are at least y.
+    This costs 32 evaluations of the CRPS per observed row.
+
+    Examples
+    --------
+    >>> from skuq.metrics import localized_crps_loss
+    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> y, event = [1.5, 1.0, 4.0], [True, False, True]
+    >>> round(localized_crps_loss(y, dist, event=event, censoring_time=[2.0, 1.0, 5.0]), 4)
+    0.3112
+    """
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    if censoring_time is not None:
+        ends = np.asarray(censoring_time)
+        if ends.shape == np.shape(y_true) and ends.size > y.size:  # rows with weight 0 are left out
+            ends = ends[np.asarray(sample_weight) > 0]
+        ends = read_censoring_time(ends, y, mask)
+        return weighted_mean(_crps_up_to(y, dist, ends), weight)
+    if mask is None:
+        return weighted_mean(crps_rows(y, dist), weight)
+    loss = np.empty(y.size)
+    loss[~mask] = _crps_up_to(y[~mask], dist[~mask], y[~mask])
+    if mask.any():
+        censoring = product_limit(y, mask, weight, of_censoring=True)
+        loss[mask] = _mean_over_censoring(y[mask], dist[mask], censoring)
+    return weighted_mean(loss, weight)
+
+
+def _crps_up_to(y: FloatArray, dist: Distribution, ends: FloatArray) -> FloatArray:
+    finite = np.isfinite(ends)
+    if not finite.any():
+        return dist.crps(y)
+    return dist.clip(upper=ends).crps(np.minimum(y, ends))
+
+
+def _mean_over_censoring(y: FloatArray, dist: Distribution, censoring: StepSurvival) -> FloatArray:
+    """Return the mean of the CRPS over quantiles of the censoring time, given that it is at least y."""
+    ends = np.append(censoring.times, np.inf)
+    at_least = censoring.before(y)
+    total = np.zeros(y.size)
+    for level in (np.arange(_CENSORING_QUANTILES) + 0.5) / _CENSORING_QUANTILES:
+        # the first time with survival at or below the quantile's; survival decreases
+        reached = np.searchsorted(-censoring.survival, -at_least * (1 - level), side="left")
+        total += _crps_up_to(y, dist, np.maximum(ends[reached], y))
+    return total / _CENSORING_QUANTILES
+
+
+def ipcw_brier_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    time: float,
+    event: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Return the Brier score of the probability that the target is at most `time`, under censoring.
+
+    The smaller the better, minimum is zero. The score is proper if the censoring depends neither on the
+    target nor on the features.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Censored rows have the time of censoring.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    time : float
+        Time of the probability, in the units of y. Some rows must be uncensored after this time.
+    event : array-like of bool, shape (n,), default=None
+        True for an observed target, False for a target that is larger than y. None means that all targets are
+        observed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    loss : float
+        In [0, 1] up to the sampling error of the weights.
+
+    Raises
+    ------
+    ValueError
+        If no row is uncensored after `time`.
+
+    See Also
+    --------
+    ipcw_crps_loss : Score of the probabilities at all times up to a time.
+
+    Notes
+    -----
+    .. math:: \frac1n \sum_i \frac{1\{y_i \le t, \mathrm{event}_i\}}{\hat G(y_i-)} (1 - F_i(t))^2
+        + \frac{1\{y_i > t\}}{\hat G(t)} F_i(t)^2
+
+    with the Kaplan-Meier estimate :math:`\hat G` of the censoring times [1]_. scikit-survival uses
+    :math:`\hat G(y_i)`, which differs if an event and a censoring have the same time.
+
+    References
+    ----------
+    .. [1] E. Graf, C. Schmoor, W. Sauerbrei, M. Schumacher (1999), Assessment and comparison of prognostic
+       classification schemes for survival data.
+       https://doi.org/10.1002/(SICI)1097-0258(19990915/30)18:17/18<2529::AID-SIM274>3.0.CO;2-5
+
+    Examples
+    --------
+    >>> from skuq.metrics import ipcw_brier_loss
+    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> round(ipcw_brier_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], time=2.0), 4)
+    0.0252
+    """
+    t = check_number(time, "time")
+    y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    probability = dist.cdf(np.full(y.size, t))
+    reached = y <= t
+    squares = np.where(reached, 1 - probability, probability) ** 2
+    if mask is None:
+        return weighted_mean(squares, weight)
+    censoring = product_limit(y, mask, weight, of_censoring=True)
+    after = float(censoring.after(np.asarray(t)))
+    if after <= 0:
+        raise ValueError(
+            f"`time` must be a time after which rows are uncensored, got {t:g}. The probability to be "
+            f"uncensored is 0 from {censoring.times[-1]:g}. Pass a smaller time."
+        )
+    inverse = np.where(reached, mask / censoring.before(np.minimum(y, t)), 1 / after)
+    return weighted_mean(inverse * squares, weight)

@@ -1,0 +1,268 @@
+"""Recalibration of the probability levels that adapts to a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from skuq._conformal.adaptation import ExpertWeights
+from skuq._conformal.residuals import outside_share
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
+from skuq.distributions import Distribution, LevelMap, Recalibrated
+from skuq.distributions._pit import pit_scores, spread_atoms
+from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
+from skuq.recalibration._isotonic import increasing_level_map, isotonic_level_map
+
+LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
+"""Default levels. They include the bounds of 50, 80, 90, 95 and 98 % intervals."""
+
+STEPS = np.array([0.01, 0.03, 0.1, 0.4])
+"""Step sizes of the experts, as normal scores."""
+
+_FARTHEST = 38.0
+"""Normal scores are clipped at this distance from 0, so that the loss of a target outside the support is
+finite."""
+
+
+class TrackedScores:
+    r"""Tracked quantiles of normal scores at fixed levels, averaged over experts with different steps.
+
+    The quantile of an expert at level p changes by :math:`\eta (p - 1\{v \le q\})` after a score v
+    (Angelopoulos, Candès and Tibshirani 2023, eq. 4). The loss of an expert is the mean pinball loss of its
+    sorted quantiles over all levels.
+    """
+
+    def __init__(self, levels: FloatArray, steps: FloatArray = STEPS) -> None:
+        self._levels, self._steps = levels, steps
+        edges = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
+        self._shares = np.diff(edges)
+        # Each quantile keeps its own level, so the quantiles of an expert may cross.
+        self._quantiles = np.tile(ndtri(levels), (steps.size, 1))
+        self._experts = ExpertWeights(steps.size)
+
+    @property
+    def quantiles(self) -> FloatArray:
+        """Mean of the sorted quantiles of the experts, shape (k,)."""
+        return np.asarray(self._experts.weights @ np.sort(self._quantiles, axis=1))
+
+    def update(self, scores: FloatArray, repetitions: FloatArray) -> None:
+        """Observe scores that were predicted together."""
+        order = np.argsort(scores, kind="stable")
+        scores, repetitions = np.clip(scores[order], -_FARTHEST, _FARTHEST), repetitions[order]
+        weight = np.append(0.0, np.cumsum(repetitions))
+        total = np.append(0.0, np.cumsum(repetitions * scores))
+        ordered = np.sort(self._quantiles, axis=1)
+        below = scores.searchsorted(ordered, side="right")
+        above = total[-1] - weight[-1] * ordered
+        pinball = self._levels * above - (total[below] - weight[below] * ordered)
+        self._experts.update(pinball @ self._shares)
+        reached = weight[scores.searchsorted(self._quantiles, side="right")]
+        self._quantiles += self._steps[:, np.newaxis] * (self._levels * weight[-1] - reached)
+
+    def level_map(self, *, light_tails: bool) -> LevelMap:
+        quantiles, nominal = self.quantiles, ndtri(self._levels)
+        slope = float(np.ptp(nominal) / np.ptp(quantiles))
+        return increasing_level_map(quantiles, nominal, slope if light_tails else max(1.0, slope))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Normal scores of F(y-) and F(y), and the number of repetitions of each row; shape (n,) each."""
+
+    lower: FloatArray
+    upper: FloatArray
+    repetitions: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def followed_by(self, later: ScoredRows, window: int | None) -> ScoredRows:
+        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
+        n_removed = 0 if window is None else max(len(self) + len(later) - window, 0)
+        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
+        return ScoredRows(*(np.concatenate(pair)[n_removed:] for pair in pairs))
+
+    def through(self, level_map: LevelMap) -> tuple[FloatArray, FloatArray]:
+        """Return the mapped scores and their weights. A row on an atom has several scores."""
+        lower, upper = level_map.pieces(self.lower), level_map.pieces(self.upper)
+        return spread_atoms(lower, upper, self.repetitions)[1:]
+
+
+class OnlineRecalibrator(BaseRecalibrator):
+    r"""Map the probability levels, and adapt the map to a sequence by `partial_fit`.
+
+    `fit` estimates the same map as `IsotonicRecalibrator`. After each call of `partial_fit`, the map is
+    estimated again with the new rows, and a second map tracks the quantiles of the recalibrated levels. All
+    quantiles and intervals of the distribution therefore adapt together. Use this class if the errors of a
+    sequence change over time. Prefer `IsotonicRecalibrator` for exchangeable rows. Prefer
+    `skuq.regressors.ConformalRegressor` with its parameter ``adapt`` if you need the bounds of a few
+    intervals, with a guarantee.
+
+    Parameters
+    ----------
+    levels : array-like of shape (k,) or None, default=None
+        Tracked levels: at least two increasing numbers in (0, 1). None means 41 levels: 0.01, 0.99 and the
+        multiples of 0.025.
+    window : int or None, default=None
+        Number of latest rows from which the first map is estimated after a call of `partial_fit`. None keeps
+        all rows, which need 24 bytes per row. Prefer a few hundred rows if the errors change abruptly.
+
+    Attributes
+    ----------
+    level_map_ : LevelMap
+        Current map from predicted levels to observed levels.
+    levels_ : ndarray of shape (k,)
+        Tracked levels.
+    n_calibration_ : float
+        Current number of rows of the first map, or the sum of their weights.
+    outside_share_ : float
+        Share of these rows whose target is outside the support of the distribution, for example below the
+        smallest member of an ensemble. A map of levels has no effect on these rows.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution as an array.
+
+    See Also
+    --------
+    IsotonicRecalibrator : The map for exchangeable rows.
+    skuq.regressors.RecalibratedRegressor : Recalibrator and regressor in one object, with `partial_fit`.
+    skuq.regressors.ConformalRegressor : Intervals that adapt.
+    skuq.monitoring.PendingForecasts : Forecasts whose targets arrive late.
+
+    Notes
+    -----
+    Let v be the normal score :math:`\Phi^{-1}(R(F(y)))` of a target, where R is the map of
+    `IsotonicRecalibrator` for the earlier rows. The quantile of v at level p is tracked by
+
+    .. math:: q_p \leftarrow q_p + \eta \, (p - 1\{v \le q_p\})
+
+    ([1]_, eq. 4), which starts at :math:`\Phi^{-1}(p)`. Four experts have the steps 0.01, 0.03, 0.1 and 0.4.
+    The quantiles of each expert are sorted, and the forecast has the weighted mean of the quantiles of the
+    experts. The loss of an expert is the mean pinball loss over all levels, an approximation of the CRPS in
+    units of v. The weights follow the losses by [2]_ (algorithm 2, with an interval length of 500 steps).
+
+    The weights bound the regret compared with the best expert on every interval of 500 steps. For scores
+    between -b and b, the share of targets below the unsorted quantile of one expert differs from p by at most
+    :math:`(2 b + \eta) / (\eta T)` after T rows, for every sequence ([1]_, prop. 1). The weighted mean has no
+    such bound. On the electricity prices of [3]_ (8760 hours), the share of targets below each of the 41
+    quantiles differed from its level by at most 0.012. Compared with the quantiles of all earlier residuals,
+    the CRPS was 2 % lower around a forest, 0.5 % lower around a ridge regression, and 28 % lower for an
+    autoregressive series with a shift.
+
+    The density of the forecast is rough, because the tracked levels move independently. Use the CRPS rather
+    than the likelihood to compare forecasts.
+
+    If one call of `partial_fit` contains several rows, they count as predicted before any of their targets
+    was observed. Call it once per row if the targets arrive one by one. Equal forecasts and targets in
+    another order give another map.
+
+    Cost: `fit` takes O(n log n) time. Each call of `partial_fit` with m rows takes O(n log n + m) time, where
+    n is the number of rows in the window. For one row and n = 1000, this is about 0.5 ms.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, E. J. Candès, R. J. Tibshirani, "Conformal PID control for time series
+       prediction", NeurIPS 2023, https://arxiv.org/abs/2307.16895.
+    .. [2] I. Gibbs, E. J. Candès, "Conformal inference for online prediction with arbitrary distribution
+       shifts", Journal of Machine Learning Research 25, 2024, https://arxiv.org/abs/2208.08401.
+    .. [3] M. Zaffran, O. Féron, Y. Goude, J. Josse, A. Dieuleveut, "Adaptive conformal predictions for time
+       series", ICML 2022, https://arxiv.org/abs/2202.07282.
+
+    Examples
+    --------
+    The noise doubles after 500 rows:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import OnlineRecalibrator
+    >>> y = np.random.default_rng(0).normal(scale=np.repeat([1.0, 2.0], 500))
+    >>> dist = Normal(np.zeros(1000), 1.0)
+    >>> recalibrator = OnlineRecalibrator(window=200).fit(dist[:300], y[:300])
+    >>> covered = []
+    >>> for t in range(300, 1000):
+    ...     lower, upper = recalibrator.transform(dist[[t]]).interval(0.9)[0]
+    ...     covered.append(lower <= y[t] <= upper)
+    ...     recalibrator = recalibrator.partial_fit(dist[[t]], y[[t]])
+    >>> float(np.mean(covered).round(2))  # without `partial_fit`, the coverage is 0.66
+    0.9
+    """
+
+    __metadata_request__partial_fit: Mapping[str, str] = NOT_METADATA
+
+    def __init__(self, *, levels: ArrayLike | None = None, window: int | None = None) -> None:
+        self.levels = levels
+        self.window = window
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        self._window = None if self.window is None else check_integer(self.window, "window")
+        levels = LEVELS if self.levels is None else np.atleast_1d(check_open_unit(self.levels, "levels"))
+        if check_increasing(levels, "levels").size < 2:
+            raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
+        rows = _scored(dist, y, weight)
+        outside_share(rows.lower, rows.upper, weight, effective_rows(weight, len(y)), type(self).__name__)
+        self._light_tails = dist._light_tails
+        self._tracked = TrackedScores(levels)
+        self._set(rows, self._map_of(rows))
+        self.levels_ = levels
+
+    def partial_fit(
+        self, dist: Distribution | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Update the map with newly observed targets.
+
+        Parameters
+        ----------
+        dist : Distribution of m rows, or array-like of shape (m, 2)
+            Predictions that were made before their targets were observed, before recalibration, in the order
+            of time.
+        y : array-like of shape (m,)
+            Observed targets, in the units of the predictions.
+        sample_weight : array-like of shape (m,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The recalibrator, with an updated map.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` was not called before.
+        TypeError
+            If `dist` is neither a Distribution nor an array.
+        ValueError
+            If values or lengths are invalid. The map is then not changed.
+        """
+        check_is_fitted(self)
+        checked, target, weight = check_observed(dist, y, sample_weight)
+        effective_rows(weight, len(target))  # raises for relative weights
+        new = _scored(checked, target, weight)
+        rows = self._rows.followed_by(new, self._window)
+        following_map = self._map_of(rows)
+        self._tracked.update(*new.through(self._first_map))
+        self._set(rows, following_map)
+        return self
+
+    def _map_of(self, rows: ScoredRows) -> LevelMap:
+        n = effective_rows(rows.repetitions, len(rows.lower))
+        return isotonic_level_map(rows.lower, rows.upper, rows.repetitions, n, light_tails=self._light_tails)
+
+    def _set(self, rows: ScoredRows, first_map: LevelMap) -> None:
+        self._rows, self._first_map = rows, first_map
+        self.level_map_ = self._tracked.level_map(light_tails=self._light_tails).after(first_map)
+        self.n_calibration_ = float(rows.repetitions.sum())
+        outside = np.isinf(rows.lower) & (rows.lower == rows.upper)
+        self.outside_share_ = float(np.average(outside, weights=rows.repetitions))
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        return Recalibrated(dist, self.level_map_)
+
+
+def _scored(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> ScoredRows:
+    return ScoredRows(*pit_scores(dist, y), np.ones(len(y)) if weight is None else weight)

@@ -1,0 +1,1 @@
+"""Boosting of location and scale under censoring."""

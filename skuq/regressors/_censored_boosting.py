@@ -1,0 +1,365 @@
+"""Boosted accelerated failure time model with the censored log-normal likelihood."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+
+from skuq._censoring import CENSORING, Bounds, check_times
+from skuq._few_rows import few_rows_reported
+from skuq._fitting.censored import BaseCensoredRegressor
+from skuq._fitting.cross_fit import Split, is_partition, resolve_cv, split_rows
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.training_data import TrainingData
+from skuq._sklearn_compat import delayed, run_parallel
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
+from skuq.distributions import Distribution, Normal, Transformed
+from skuq.recalibration import IsotonicRecalibrator
+from skuq.regressors._censored.trees import ENGINES, BoostedFold, Rows, TreeOptions, has_lightgbm
+
+
+class OutOfFold(NamedTuple):
+    """Tested rows, and their location and log-scale by models that are not trained on these rows."""
+
+    rows: IntArray
+    theta: FloatArray
+
+
+class CensoredBoostingRegressor(BaseCensoredRegressor):
+    r"""Gradient boosting of waiting times under censoring, with a log-normal distribution.
+
+    Trees predict the location and the scale of the logarithm of the time together. A censored row contributes
+    the probability of the times that it may have. The model is an accelerated failure time model: features
+    multiply the time by a factor. Prefer `UncertaintyRegressor` if no row is censored, and
+    `CensoringWeightedRegressor` if the distribution is far from log-normal and few rows are censored.
+
+    Parameters
+    ----------
+    family : {"lognormal", "normal"}, default="lognormal"
+        Distribution of y before recalibration. "lognormal" is for positive times, and "normal" for any real
+        numbers, such as measurements with a limit of detection.
+    n_estimators : int, default=1000
+        Largest number of rounds. Boosting of a fold ends after 20 rounds without a better likelihood of the
+        held-out rows.
+    learning_rate : float, default=0.1
+        Step of the location in each round. Positive. The step of the log-scale is a quarter of this step.
+    max_leaf_nodes : int, default=8
+        Largest number of leaves of a tree. At least 2.
+    min_samples_leaf : int, default=20
+        Smallest number of rows in a leaf.
+    recalibrate : bool, default=True
+        Whether `IsotonicRecalibrator` corrects the distributions by the out-of-fold forecasts, under
+        censoring.
+    engine : {"auto", "lightgbm", "sklearn"}, default="auto"
+        Package that grows the trees. "auto" is LightGBM if it is installed, otherwise scikit-learn, which is
+        slower.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds. Each fold has a model, and new rows get the mean location and the mean log-scale of all models.
+        An int k is ``KFold(k, shuffle=True)``.
+    n_jobs : int or None, default=None
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the folds and of the trees. An integer makes results reproducible.
+    verbose : int, default=0
+        Verbosity of joblib.
+
+    Attributes
+    ----------
+    models_ : list
+        The boosted trees of each fold.
+    scale_factor_ : float
+        Size of the errors of the mean of the models relative to the errors of one model, at most 1.
+    recalibrator_ : IsotonicRecalibrator or None
+        The fitted recalibrator; None without recalibration.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If all targets are censored, if times are not positive, or if bounds contradict y.
+
+    See Also
+    --------
+    CensoringWeightedRegressor : Any regressor with weights for right-censored targets.
+    skuq.metrics.nll_loss : Likelihood of censored targets.
+    skuq.censoring.from_survival : Conversion of scikit-survival's targets.
+
+    Notes
+    -----
+    With the standardized logarithm :math:`z = (\log y - \mu) / \sigma`, the loss of an observed row is
+    :math:`\log\sigma + z^2/2`, and the loss of a row with bounds is :math:`-\log(\Phi(z_u) - \Phi(z_l))`.
+    The steps use the gradient and a positive curvature of the loss with respect to :math:`\mu` and
+    :math:`\log\sigma`, as in [1]_. Missing values in X are allowed. Encode categories as numbers.
+
+    On 1500 simulated rows with half of them censored, the CRPS of the logarithm was 1.08 times the CRPS of
+    the true distribution. `UncertaintyRegressor` around scikit-learn's boosting had 1.29 without the censored
+    rows, 1.75 if the times of censoring counted as observed, and 1.17 in `CensoringWeightedRegressor`.
+
+    A censored row tells nothing about the tail beyond its time. The family extrapolates quantiles above the
+    largest observed times.
+
+    Weights count as repetitions in the likelihood, but not for ``min_samples_leaf``.
+
+    References
+    ----------
+    .. [1] A. Barnwal, H. Cho, T. Hocking (2022), Survival regression with accelerated failure time model in
+       XGBoost. https://doi.org/10.1080/10618600.2022.2067548
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.regressors import CensoredBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> T = np.exp(1 + X[:, 0] + 0.2 * rng.normal(size=400))
+    >>> C = rng.exponential(10.0, size=400)
+    >>> y, event = np.minimum(T, C), T <= C
+    >>> model = CensoredBoostingRegressor(engine="sklearn", n_estimators=30, random_state=0)
+    >>> dist = model.fit(X, y, event=event).predict_dist([[0.1, 0.5], [0.9, 0.5]])
+    >>> bool((np.diff(dist.median()) > 1).all())
+    True
+    """
+
+    _censoring_names = CENSORING
+
+    def __init__(
+        self,
+        family: Literal["lognormal", "normal"] = "lognormal",
+        *,
+        n_estimators: int = 1000,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 8,
+        min_samples_leaf: int = 20,
+        recalibrate: bool = True,
+        engine: Literal["auto", "lightgbm", "sklearn"] = "auto",
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family = family
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.recalibrate = recalibrate
+        self.engine = engine
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        event: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the distribution of y given X to observed and censored rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, p)
+            Training features, which may contain NaN.
+        y : array-like of shape (n,)
+            Observed targets, and the times of censoring. A row with two bounds has any value between them.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        event : array-like of bool, shape (n,), default=None
+            True for an observed target, False for a target that is larger than y. None means that all targets
+            are observed.
+        lower, upper : array-like of shape (n,), default=None
+            Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed
+            target, ``upper=inf`` a right-censored one, and ``lower=0`` a left-censored time.
+        **fit_params : dict
+            ``groups`` is passed to the splitter.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        bounds = {"event": event, "lower": lower, "upper": upper}
+        fitted: Self = super().fit(X, y, sample_weight, **bounds, **fit_params)
+        return fitted
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        event: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Distribution:
+        """Fit on all rows, and return out-of-sample predictive distributions of these rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, p)
+            Training features.
+        y : array-like of shape (n,)
+            Observed targets, and the times of censoring.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        event : array-like of bool, shape (n,), default=None
+            As in `fit`.
+        lower, upper : array-like of shape (n,), default=None
+            As in `fit`.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            Distribution in row order.
+        """
+        bounds = {"event": event, "lower": lower, "upper": upper}
+        dist: Distribution = super().fit_transform(X, y, sample_weight, **bounds, **fit_params)
+        return dist
+
+    def _is_calibrated(self) -> bool:
+        return bool(self.recalibrate)
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        self._learn(data, progress)
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        tested = self._learn(data, progress)
+        if not is_partition([tested.rows], len(data)):
+            raise ValueError(
+                "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
+                "such as KFold or GroupKFold."
+            )
+        return self._dist(tested.theta[np.argsort(tested.rows, kind="stable")])
+
+    def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
+        tested = self._learn(data, progress)
+        return tested.rows, self._dist(tested.theta)
+
+    def _learn(self, data: TrainingData, progress: Progress) -> OutOfFold:
+        """Fit a model per fold, and the recalibrator. Return the out-of-fold parameters."""
+        check_option(self.recalibrate, "recalibrate", (True, False))
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
+        fold_seed, tree_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
+        options = self._tree_options(tree_seed)
+        X = self._features(data.X, reset=True)
+        bounds = self._model_bounds(data)
+        rows = Rows(X, bounds, data.repetitions)
+        folds = split_rows(resolve_cv(self.cv, fold_seed), data.X, data.y, data.groups)
+        engine = check_option(self.engine, "engine", ("auto", *ENGINES))
+        name = ("lightgbm" if has_lightgbm() else "sklearn") if engine == "auto" else engine
+        tasks = (delayed(_fit_fold)(name, rows, fold, options) for fold in folds)
+        self.models_ = []
+        for model in run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=True, verbose=self.verbose):
+            self.models_.append(model)
+            progress.done("fold")
+        predicted = [model.predict(X) for model in self.models_]
+        theta = np.concatenate([one[test] for one, (_, test) in zip(predicted, folds, strict=True)])
+        self.scale_factor_ = _relative_scale(predicted, [test for _, test in folds])
+        tested = np.concatenate([test for _, test in folds])
+        self._fit_recalibrator(theta, bounds.take(tested), data.repetitions_of(tested))
+        known = tested[np.isfinite(bounds.upper[tested])]
+        data.warn_of_few_rows(known)
+        return OutOfFold(tested, theta)
+
+    def _tree_options(self, seed: int) -> TreeOptions:
+        return TreeOptions(
+            check_integer(self.n_estimators, "n_estimators"),
+            check_number(self.learning_rate, "learning_rate", positive=True),
+            check_integer(self.max_leaf_nodes, "max_leaf_nodes", minimum=2),
+            check_integer(self.min_samples_leaf, "min_samples_leaf"),
+            seed,
+        )
+
+    def _features(self, X: Any, *, reset: bool) -> FloatArray:
+        checked: FloatArray = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        return checked
+
+    def _model_bounds(self, data: TrainingData) -> Bounds:
+        """Return the bounds of the modeled variable, which is the logarithm of y or y itself."""
+        bounds = self._bounds(data) or Bounds(data.y, data.y)
+        if check_option(self.family, "family", ("lognormal", "normal")) == "normal":
+            return bounds
+        check_times(data.y, "y")
+        if not (bounds.upper > 0).all() or (bounds.observed & (bounds.lower <= 0)).any():
+            row = int(np.argmax((bounds.upper <= 0) | (bounds.observed & (bounds.lower <= 0))))
+            raise ValueError(
+                f"`y` must be positive with family='lognormal', got {data.y[row]:g} at row {row}. Pass "
+                "bounds, with `lower` 0, for a time below the resolution, or use family='normal'."
+            )
+        with np.errstate(divide="ignore"):
+            return Bounds(np.log(np.maximum(bounds.lower, 0.0)), np.log(bounds.upper))
+
+    def _fit_recalibrator(self, theta: FloatArray, bounds: Bounds, weight: FloatArray) -> None:
+        self.recalibrator_ = None
+        if not self.recalibrate:
+            return
+        known = np.where(np.isfinite(bounds.lower), bounds.lower, bounds.upper)
+        with few_rows_reported():
+            self.recalibrator_ = IsotonicRecalibrator().fit(
+                _normal(theta), known, weight, lower=bounds.lower, upper=bounds.upper
+            )
+
+    def _dist(self, theta: FloatArray) -> Distribution:
+        dist: Distribution = _normal(theta)
+        if self.recalibrator_ is not None:
+            dist = self.recalibrator_.transform(dist)
+        return dist if self.family == "normal" else Transformed(dist, np.exp, np.log)
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        checked = self._features(X, reset=False)
+        theta = np.mean([model.predict(checked) for model in self.models_], axis=0)
+        theta[:, 1] += np.log(self.scale_factor_)
+        return self._dist(theta)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.positive_only = self.family == "lognormal"
+        return tags
+
+
+def _normal(theta: FloatArray) -> Normal:
+    return Normal(theta[:, 0], np.exp(theta[:, 1]))
+
+
+def _relative_scale(predicted: list[FloatArray], tests: list[IntArray]) -> float:
+    """Return the size of the errors of the mean location, relative to the errors of a single fold's model.
+
+    The mean squared error of the models is the squared error of their mean plus their variance.
+    """
+    if len(predicted) < 3:
+        return 1.0
+    loc = np.stack([one[:, 0] for one in predicted])
+    for own, test in zip(loc, tests, strict=True):
+        own[test] = np.nan  # models that are trained on a row are compared
+    scale = np.exp(np.mean([one[:, 1] for one in predicted], axis=0))
+    n = len(predicted)
+    variance = np.nanvar(loc, axis=0, ddof=1) * (n - 1) / n
+    return float(np.sqrt(max(1 - np.mean(variance / scale**2), 0.5)))
+
+
+def _fit_fold(engine: str, rows: Rows, fold: Split, options: TreeOptions) -> BoostedFold:
+    train, held_out = (Rows(rows.X[part], rows.bounds.take(part), rows.weight[part]) for part in fold)
+    if not (np.isfinite(train.bounds.upper) & (train.weight > 0)).any():
+        raise ValueError(
+            "`event` must be True in some training rows of each fold, but all are censored in one fold. Use "
+            "fewer folds, or a splitter that keeps the share of events, such as StratifiedKFold's splits."
+        )
+    return BoostedFold(engine, train, held_out, options)

@@ -1,0 +1,234 @@
+"""Any regressor, fitted to observed rows with inverse probability of censoring weights."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from skuq._censoring import product_limit
+from skuq._fitting.censored import BaseCensoredRegressor
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.metadata import weights_for
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData
+from skuq._sklearn_compat import safe_indexing, slice_fit_params
+from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._validation import check_number, check_random_state
+from skuq.distributions import Distribution
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+from skuq.regressors._method_rules import is_calibrated
+
+
+class CensoringWeightedRegressor(BaseCensoredRegressor):
+    r"""Any regressor for right-censored targets, by inverse probability of censoring weights (IPCW).
+
+    The wrapped regressor is fitted to the rows with an observed target. Their weights represent the censored
+    rows. The method makes no assumption about the distribution of the target. The times of censored rows
+    affect only the weights. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Regressor that `predict_dist` accepts and whose `fit` takes weights; cloned. Wrap a plain regressor in
+        `UncertaintyRegressor`.
+    censoring_estimator : estimator or None, default=None
+        Model of the censoring times given X, whose `fit` takes ``event``, such as
+        `CensoredBoostingRegressor`; cloned. Its `fit_transform` predicts each row out of fold. None means the
+        Kaplan-Meier estimate, which is valid if the censoring does not depend on X.
+    floor : float, default=0.05
+        Smallest probability to be uncensored that a weight divides by, in [0, 1]. A larger value limits the
+        weights to ``1 / floor``, so that the variance is smaller and the bias is larger.
+    random_state : int, RandomState instance or None, default=None
+        Seed of estimators without a seed of their own. An integer makes results reproducible.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted regressor.
+    censoring_weight_ : ndarray of shape (n,)
+        Weights of the rows passed to `fit` without ``sample_weight``; 0 for censored rows.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If all targets are censored, or if the probability to be uncensored is 0 and ``floor`` is 0.
+
+    See Also
+    --------
+    CensoredBoostingRegressor : Likelihood of censored rows, also with two bounds.
+    skuq.censoring.censoring_weights : The weights.
+
+    Notes
+    -----
+    The weight of an observed row is :math:`1 / \max(\hat G(y- \mid x), \mathrm{floor})`, where :math:`\hat G`
+    is the probability that the censoring time is at least y [1]_. If all targets are observed, the result is
+    the result of the wrapped regressor. If the largest y is censored, no row represents larger targets, so
+    that the upper tail of the forecasts is too short.
+
+    References
+    ----------
+    .. [1] J. M. Robins, A. Rotnitzky (1992), Recovery of information and adjustment for dependent censoring
+       using surrogate markers. https://doi.org/10.1007/978-1-4757-1229-4_14
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skuq.regressors import CensoringWeightedRegressor, UncertaintyRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1000, 1))
+    >>> T = 5 + 2 * X[:, 0] + 0.3 * rng.normal(size=1000)
+    >>> C = rng.uniform(4, 12, size=1000)
+    >>> y, event = np.minimum(T, C), T <= C
+    >>> estimator = UncertaintyRegressor(LinearRegression(), random_state=0)
+    >>> model = CensoringWeightedRegressor(estimator).fit(X, y, event=event)
+    >>> model.predict([[0.0], [1.0]]).round(1)
+    array([5., 7.])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        censoring_estimator: Any = None,
+        *,
+        floor: float = 0.05,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.censoring_estimator = censoring_estimator
+        self.floor = floor
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        event: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the regressor to the observed rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features. They are passed to the wrapped estimator unchanged.
+        y : array-like of shape (n,)
+            Observed targets, and the times of censoring.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        event : array-like of bool, shape (n,), default=None
+            True for an observed target, False for a target that is larger than y. None means that all targets
+            are observed.
+        **fit_params : dict
+            Further arguments of ``fit`` of the wrapped estimator. Values with one entry per row are divided
+            like X.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        fitted: Self = super().fit(X, y, sample_weight, event=event, **fit_params)
+        return fitted
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        event: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Distribution:
+        """Fit on all rows, and return out-of-sample predictive distributions of these rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features.
+        y : array-like of shape (n,)
+            Observed targets, and the times of censoring.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        event : array-like of bool, shape (n,), default=None
+            As in `fit`.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            Distribution in row order, also of the censored rows.
+        """
+        dist: Distribution = super().fit_transform(X, y, sample_weight, event=event, **fit_params)
+        return dist
+
+    def _routes_weight(self) -> bool:
+        return False  # the weights are multiplied by the inverse probabilities first
+
+    def _is_calibrated(self) -> bool:
+        return is_calibrated(self.estimator)
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        if not supports_dist(self.estimator):
+            name = type(self.estimator).__name__
+            raise NotProbabilisticError(
+                f"`estimator` must give a predictive distribution, but {name} gives none. Wrap it: "
+                f"CensoringWeightedRegressor(UncertaintyRegressor({name}(...)))."
+            )
+        seeds = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
+        estimator = seeded_clone(self.estimator, seeds[0], self.random_state)
+        bounds = self._bounds(data)
+        weight = data.sample_weight
+        rows = np.arange(len(data))
+        self.censoring_weight_ = np.ones(len(data))
+        if bounds is not None:
+            event = bounds.observed
+            self.censoring_weight_ = event / self._probability_uncensored(data, event, seeds[1])
+            weight = data.repetitions * self.censoring_weight_
+            rows = np.flatnonzero(weight)
+            weight = weight[rows]
+        params = {
+            **slice_fit_params(data.X, data.params, rows),
+            **weights_for(self.estimator, weight, "estimator"),
+        }
+        X = data.X if bounds is None else safe_indexing(data.X, rows)
+        with progress.task("estimator", estimator):
+            self.estimator_ = fit_wrapped(estimator, X, data.y[rows], **params)
+
+    def _probability_uncensored(self, data: TrainingData, event: BoolArray, seed: int) -> FloatArray:
+        floor = check_number(self.floor, "floor")
+        if not 0 <= floor <= 1:
+            raise ValueError(f"`floor` must lie in [0, 1], got {floor:g}.")
+        if self.censoring_estimator is None:
+            censoring = product_limit(data.y, event, data.sample_weight, of_censoring=True)
+            probability = censoring.before(data.y)
+        else:
+            model = seeded_clone(clone(self.censoring_estimator), seed, self.random_state)
+            weights = weights_for(model, data.sample_weight, "censoring_estimator")
+            dist = model.fit_transform(data.X, data.y, event=~event, **weights)
+            probability = 1 - dist.cdf(data.y)
+        probability = np.maximum(probability, floor)
+        zero = event & (probability <= 0)
+        if zero.any():
+            row = int(np.argmax(zero))
+            raise ValueError(
+                "the probability to be uncensored must be positive at each observed target, got 0 at "
+                f"y = {data.y[row]:g} in row {row}. Pass a positive `floor`."
+            )
+        return np.where(event, probability, 1.0)
+
+    def _point(self, X: Any) -> FloatArray:
+        return point_predict(self.estimator_, X)
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        return predict_dist(self.estimator_, X)

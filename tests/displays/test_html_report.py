@@ -1,0 +1,326 @@
+"""The report as a page: its findings, its values, its safety and its bytes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from skuq.displays import HTMLReport
+from skuq.distributions import Empirical, Normal
+from skuq.evaluation import uncertainty_report
+from skuq.monitoring import MetricAccumulator
+
+pytest.importorskip("jinja2")
+
+INJECTION = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+FEW = {"n_resamples": 20, "n_simulations": 20, "created": "2024-01-31"}
+AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def rows(n: int = 400, *, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets, means and standard deviations; a calibrated model has noise 1."""
+    rng = np.random.default_rng(seed)
+    loc, scale = rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)
+    return loc + noise * scale * rng.normal(size=n), loc, scale
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leave out the figures, which take most of the time."""
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices: [])
+
+
+def make_page() -> HTMLReport:
+    """Report two models with strange names, groups and times; the first model is overconfident."""
+    y, loc, scale = rows(noise=1.6)
+    groups = pd.DataFrame({f"region {INJECTION}": np.where(loc > 0, INJECTION, "south")})
+    time = pd.Series(pd.date_range("2024-01-01", periods=len(y), freq="D"), name="day")
+    models = {INJECTION: (loc, scale), "wide": (loc, 1.6 * scale)}
+    return HTMLReport.from_predictions(y, models, groups=groups, time=time, title=INJECTION, **FEW)
+
+
+@pytest.fixture(scope="module")
+def page() -> HTMLReport:
+    return make_page()
+
+
+def titles(report: HTMLReport, model: str = "model") -> list[str]:
+    return [finding.title for finding in report.findings[model]]
+
+
+def of_normals(y, loc, scale, **kwargs) -> HTMLReport:
+    return HTMLReport.from_predictions(y, (loc, scale), n_resamples=0, n_simulations=0, **kwargs)
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    ("change", "title", "tool"),
+    [
+        (lambda y, loc, s: (y, loc, 0.6 * s), "The intervals are too narrow", "skuq.RecalibratedRegressor"),
+        (lambda y, loc, s: (y, loc, 2 * s), "The intervals are too wide", "StdScalingRecalibrator"),
+        (lambda y, loc, s: (y, loc + 0.4, s), "The forecasts are too high", "IsotonicRecalibrator"),
+        (lambda y, loc, s: (y, loc - 0.4, s), "The forecasts are too low", "IsotonicRecalibrator"),
+        (lambda y, loc, s: (y[::-1], 3 * loc, s), "worse than one forecast", "skuq.UncertaintyRegressor"),
+    ],
+)
+def test_each_fault_is_found_and_has_a_tool(change, title, tool):
+    report = of_normals(*change(*rows()))
+    found = [finding for finding in report.findings["model"] if title in finding.title]
+    assert found, titles(report)
+    assert any(tool in each.name for each in found[0].tools)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_calibrated_model_has_no_fault():
+    y, loc, scale = rows(2000, seed=3)
+    report = HTMLReport.from_predictions(y, (loc, scale), groups=np.arange(2000) % 3, **FEW)
+    assert [finding.severity for finding in report.findings["model"]] == ["good"]
+    assert not report.slices["group"]["model"]["flag"].any()
+
+
+def test_every_tool_of_a_finding_exists(page):
+    named = {tool.name for found in page.findings.values() for finding in found for tool in finding.tools}
+    for name in named:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(__import__(module, fromlist=[attribute]), attribute)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_finding_of_one_group_names_it():
+    y, loc, scale = rows(3000, seed=1)
+    group = np.where(np.arange(3000) % 5, "inland", "coast")
+    report = of_normals(np.where(group == "coast", loc + 2 * (y - loc), y), loc, scale, groups=group)
+    (found,) = (each for each in report.findings["model"] if each.title == "The coverage depends on group")
+    assert "coast" in found.words
+    table = report.slices["group"]["model"]
+    inside = np.abs(y - loc) * np.where(group == "coast", 2, 1) <= 1.6448536 * scale
+    assert table.loc["coast", "coverage"] == pytest.approx(inside[group == "coast"].mean())
+
+
+def test_the_page_escapes_every_name(page):
+    html = page.html
+    assert "<script>alert" not in html
+    assert "<img src=x" not in html
+    assert html.count("<script>") == 1
+    assert "&lt;script&gt;alert(1)" in html
+
+
+def test_the_page_requests_nothing(page):
+    assert not re.findall(r'(?:src|href|action)="(?!data:)', page.html)
+    assert "default-src 'none'" in page.html
+    assert "url(" not in page.html
+
+
+def test_every_figure_has_an_alternative_text(page):
+    pictures = re.findall(r"<img [^>]*>", page.html)
+    assert len(pictures) == len(page.figures) == 8
+    assert all(re.search(r' alt="[^"]{40,}"', picture) for picture in pictures)
+
+
+def test_the_headings_have_no_gap(page):
+    levels = [int(level) for level in re.findall(r"<h(\d)>", page.html)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_equal_calls_give_equal_bytes(page):
+    again = make_page()
+    assert again.html == page.html
+    assert again.values == page.values
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_hash_depends_on_every_row():
+    y, loc, scale = rows(60)
+    changes = (0, 0), (1, 1e-9), (0, 1e-9)
+    reports = [of_normals(y + a * (np.arange(60) == 7), loc + b, scale) for b, a in changes]
+    assert len({each.origin["SHA-256 of targets, weights and forecasts"] for each in reports}) == 3
+
+
+def test_the_json_has_the_values_of_the_report(page, tmp_path):
+    page.save(tmp_path / "page.html")
+    values = json.loads((tmp_path / "page.json").read_text("utf-8"))
+    crps = next(each for each in values["models"]["wide"]["metrics"] if each["metric"] == "crps")
+    assert crps["value"] == page.report.loc[("crps", "wide"), "value"]
+    assert values["created"] == "2024-01-31"
+    assert values["trace"]["skuq"]
+    assert len(values["models"][INJECTION]["parts"]["day"]) == 12
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "page.json"]
+
+
+def test_a_failed_save_leaves_nothing(page, tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        page.save(tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match=r"`path` must not have the suffix .json"):
+        page.save(tmp_path / "page.json")
+
+
+def test_the_notebook_shows_the_page_in_a_frame(page):
+    frame = page._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+    assert 'sandbox="allow-scripts"' in frame
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_from_estimator_and_from_cv_results_report_test_rows():
+    X, y = load_iris(return_X_y=True)
+    report = HTMLReport.from_estimator(GaussianNB().fit(X, y), X, y, **FEW)
+    own = uncertainty_report(
+        y, GaussianNB().fit(X, y).predict_proba(X), n_resamples=0, n_simulations=0, random_state=0
+    )
+    assert report.report.loc[("ece", "GaussianNB"), "value"] == own.loc["ece", "value"]
+    cv = cross_validate(BayesianRidge(), X[:, 1:], X[:, 0], return_estimator=True, return_indices=True)
+    folds = HTMLReport.from_cv_results(cv, X[:, 1:], X[:, 0], groups=pd.Series(y, name="species"), **FEW)
+    assert folds.report.attrs["rows"] == 150
+    assert folds.slices["species"]["BayesianRidge"]["n"].tolist() == [50, 50, 50]
+    with pytest.raises(ValueError, match="return_estimator=True"):
+        HTMLReport.from_cv_results({}, X, y)
+
+
+def test_from_reports_shows_models_side_by_side():
+    y, loc, scale = rows(100)
+    options = {"metrics": ["crps", "picp"], "n_resamples": 0, "n_simulations": 0}
+    reports = {
+        name: uncertainty_report(y, (loc, k * scale), **options) for name, k in {"a": 1, "b": 3}.items()
+    }
+    page = HTMLReport.from_reports(reports, created="2024")
+    assert list(page.findings) == ["a", "b"]
+    assert "Models side by side" in page.html
+    with pytest.raises(ValueError, match="must have equal rows"):
+        HTMLReport.from_reports(
+            reports | {"c": uncertainty_report(y[:90], (loc[:90], scale[:90]), **options)}
+        )
+    with pytest.raises(TypeError, match="must be a report from uncertainty_report, got DataFrame"):
+        HTMLReport.from_reports({"a": pd.DataFrame(reports["a"])})
+
+
+def test_from_accumulator_equals_from_predictions():
+    y, loc, scale = rows(600, noise=1.5)
+    whole = MetricAccumulator("crps", "picp", "mace").update(y, (loc, scale))
+    halves = {
+        name: MetricAccumulator("picp", curves=()).update(y[part], (loc[part], scale[part]))
+        for name, part in {"north": slice(300), "south": slice(300, 600)}.items()
+    }
+    page = HTMLReport.from_accumulator(whole, slices={"region": halves}, created="2024")
+    own = uncertainty_report(y, (loc, scale), metrics=["crps"], n_resamples=0, n_simulations=0)
+    assert page.report.loc[("crps", "model"), "value"] == pytest.approx(own.loc["crps", "value"])
+    assert titles(page)[0] == "The intervals are too narrow"
+    direct = of_normals(y, loc, scale, groups=np.repeat(["north", "south"], 300)).slices["group"]["model"]
+    pd.testing.assert_frame_equal(page.slices["region"]["model"], direct, check_names=False)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_weights_repeat_rows():
+    y, loc, scale = rows(60)
+    weight = np.arange(60) % 3
+    group = np.arange(60) % 2
+    twice = np.repeat(np.arange(60), weight)
+    one = of_normals(y, loc, scale, sample_weight=weight, groups=group)
+    other = of_normals(y[twice], loc[twice], scale[twice], groups=group[twice])
+    pd.testing.assert_frame_equal(one.slices["group"]["model"], other.slices["group"]["model"])
+    assert one.report.loc["crps", "value"] == pytest.approx(other.report.loc["crps", "value"])
+
+
+def test_bounds_sets_and_forecasts_without_moments_have_a_page():
+    y, loc, scale = rows(60)
+    bounds = HTMLReport.from_predictions(y, np.column_stack([loc - scale, loc + scale]), **FEW)
+    assert [figure.title for figure in bounds.figures] == ["Intervals of single rows"]
+    labels = (loc > 0).astype(int)
+    sets = np.column_stack([loc < 0.2, loc > 1.0])
+    report = HTMLReport.from_predictions(labels, sets, labels=[0, 1], **FEW)
+    assert titles(report)[0] == "The sets contain too few labels"
+    from scipy.stats import cauchy
+
+    page = HTMLReport.from_predictions(y, cauchy(loc, scale), **FEW)
+    reasons = {figure.title: figure.caption for figure in page.figures if not figure.svg}
+    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of single rows"}
+    assert all(reason.startswith("Not drawn: ") for reason in reasons.values())
+    assert page.html
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_discrete_forecasts_may_cover_more():
+    y, loc, _ = rows(300)
+    members = Empirical(loc[:, np.newaxis] + np.linspace(-4, 4, 5))
+    table = HTMLReport.from_predictions(y, members, groups=y > 0, **FEW).slices["group"]["model"]
+    assert (table["low"] > table["nominal"]).any()
+    assert not table["flag"].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": [1, 2]}, "`group` must have 60 rows, one per sample, got 2"),
+        ({"groups": [None] * 60}, "`group` must not have missing values, got one at row 0"),
+        ({"time": ["x"] * 60}, "`time` must hold times or numbers, got 'x' at row 0"),
+        ({"coverage": 90}, "`coverage` must lie strictly between 0 and 1"),
+    ],
+)
+def test_bad_arguments(options, message):
+    y, loc, scale = rows(60)
+    with pytest.raises(ValueError, match=message):
+        HTMLReport.from_predictions(y, Normal(loc, scale), n_resamples=0, n_simulations=0, **options)
+
+
+VISIBLE = """() => [...document.images].map(
+    (image) => image.complete && image.naturalWidth > 0 && image.getBoundingClientRect().width > 200)"""
+FIRST_COLUMN = (
+    "() => [...document.querySelectorAll('table')[1].tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
+)
+
+
+def faults_of(tab, file: Path) -> list[str]:
+    """Return a list to which the tab adds each message, dialog and request."""
+    faults: list[str] = []
+    tab.on("console", lambda message: faults.append(message.text))
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on("dialog", lambda dialog: faults.append(dialog.message))
+    own = ("data:", file.as_uri())
+    tab.on("request", lambda request: request.url.startswith(own) or faults.append(request.url))
+    return faults
+
+
+def test_the_page_in_a_browser(page, browser, tmp_path):
+    """No message, no request, all figures visible, sorted tables, and no fault found by axe-core."""
+    file = page.save(tmp_path / "page.html")
+    # The page forbids other scripts than its own, and axe-core is such a script.
+    tab = browser.new_context(bypass_csp=True).new_page()
+    faults = faults_of(tab, file)
+    tab.goto(file.as_uri())
+    if AXE.is_file():
+        tab.evaluate(AXE.read_text("utf-8"))
+    for width, scheme in ((1400, "light"), (1400, "dark"), (400, "dark"), (400, "light")):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(color_scheme=scheme)
+        assert tab.evaluate(VISIBLE) == [True] * len(page.figures)
+        root = "document.documentElement"
+        assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+        if AXE.is_file():
+            assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
+    for sign in (1, -1):
+        tab.locator("table >> nth=1 >> th button >> nth=1").click()
+        values = tab.evaluate(FIRST_COLUMN)
+        assert values == sorted(values, key=lambda value: sign * value)
+        assert len(values) > 10
+    assert tab.locator("table >> nth=1 >> th >> nth=1").get_attribute("aria-sort") == "descending"
+    assert len(tab.pdf()) > 50_000
+    assert faults == []
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: run `npm install --no-save axe-core`")

@@ -1,0 +1,256 @@
+"""Metrics under censoring: propriety, equality without censoring, peers and bad input."""
+
+import numpy as np
+import pytest
+import sklearn
+
+from skuq.distributions import Empirical, Normal, Transformed
+from skuq.metrics import (
+    concordance_score,
+    crps_loss,
+    get_scorer,
+    interval_coverage_bounds,
+    ipcw_brier_loss,
+    ipcw_crps_loss,
+    localized_crps_loss,
+    make_scorer,
+    nll_loss,
+    prediction_interval_coverage,
+    regression_calibration_curve,
+    survival_calibration_table,
+    threshold_weighted_crps_loss,
+)
+from skuq.regressors import LeastSquaresRegressor
+from tests.censoring.worlds import waiting_times
+
+FACTORS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0])
+UPPER = 1.9
+Y, EVENT = np.array([4.0, 1.0, 3.0, 2.0, 3.5, 1.5]), np.array([True, False, True, True, False, True])
+DIST = Normal(np.array([3.0, 2.0, 2.5, 2.0, 3.0, 1.0]), np.full(6, 0.8))
+
+
+@pytest.fixture(scope="module")
+def world():
+    return waiting_times(20_000, 5)
+
+
+SCORES = {
+    "nll": lambda y, dist, event, ends: nll_loss(y, dist, event=event),
+    "ipcw_crps": lambda y, dist, event, ends: ipcw_crps_loss(y, dist, event=event, upper=UPPER),
+    "ipcw_brier": lambda y, dist, event, ends: np.mean(
+        [ipcw_brier_loss(y, dist, event=event, time=t) for t in (0.0, 0.5, 1.5)]
+    ),
+    "localized": lambda y, dist, event, ends: localized_crps_loss(y, dist, event=event, censoring_time=ends),
+    "localized, unknown ends": lambda y, dist, event, ends: localized_crps_loss(y, dist, event=event),
+}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_are_least_at_the_truth(world, score):
+    rows = slice(8000) if score == "localized, unknown ends" else slice(None)
+    y, event, ends = np.log(world.y)[rows], world.event[rows], np.log(world.censoring)[rows]
+    values = [
+        SCORES[score](y, Normal(world.loc[rows], factor * world.scale[rows]), event, ends)
+        for factor in FACTORS
+    ]
+    assert FACTORS[np.argmin(values)] == 1.0
+
+
+def test_the_survival_crps_would_not_be_proper(world):
+    """The score of Avati et al. (2020), which skuq does not offer, prefers too narrow forecasts."""
+    y, event = np.log(world.y), world.event
+
+    def survival_crps(factor):
+        dist = Normal(world.loc, factor * world.scale)
+        return np.mean(np.where(event, dist.crps(y), dist.clip(upper=y).crps(y)))
+
+    assert FACTORS[np.argmin([survival_crps(factor) for factor in FACTORS])] == 0.9
+
+
+def test_ipcw_crps_estimates_the_score_of_uncensored_targets(world):
+    dist = world.log_truth
+    uncensored = threshold_weighted_crps_loss(np.log(world.time), dist, upper=UPPER)
+    estimate = ipcw_crps_loss(np.log(world.y), dist, event=world.event, upper=UPPER)
+    assert estimate == pytest.approx(uncensored, rel=0.02)
+
+
+def test_localized_crps_of_unknown_ends_agrees_with_known_ends(world):
+    y, event, dist = np.log(world.y)[:3000], world.event[:3000], world.log_truth[:3000]
+    known = localized_crps_loss(y, dist, event=event, censoring_time=np.log(world.censoring)[:3000])
+    assert localized_crps_loss(y, dist, event=event) == pytest.approx(known, rel=0.02)
+
+
+@pytest.mark.parametrize("event", [np.ones(6, dtype=bool), None])
+def test_without_censored_rows_metrics_are_the_usual_ones(event):
+    weight = np.arange(1.0, 7.0)
+    for given in ({}, {"sample_weight": weight}):
+        both = {"event": event, **given}
+        assert nll_loss(Y, DIST, **both) == nll_loss(Y, DIST, **given)
+        assert localized_crps_loss(Y, DIST, **both) == crps_loss(Y, DIST, **given)
+        twcrps = threshold_weighted_crps_loss(Y, DIST, upper=3.0, **given)
+        assert ipcw_crps_loss(Y, DIST, upper=3.0, **both) == twcrps
+        low, high, estimate = interval_coverage_bounds(Y, DIST, **both)
+        assert low == high == prediction_interval_coverage(Y, DIST, **given)
+        assert estimate == pytest.approx(low)
+        np.testing.assert_array_equal(
+            regression_calibration_curve(Y, DIST, **both).observed,
+            regression_calibration_curve(Y, DIST, **given).observed,
+        )
+
+
+def test_weights_count_repetitions():
+    weight = np.array([2, 1, 3, 1, 2, 0])
+    y, event, dist = (np.repeat(Y, weight), np.repeat(EVENT, weight), DIST[np.repeat(np.arange(6), weight)])
+    for metric, options in (
+        (nll_loss, {}),
+        (ipcw_crps_loss, {"upper": 3.0}),
+        (ipcw_brier_loss, {"time": 2.2}),
+        (localized_crps_loss, {}),
+        (concordance_score, {}),
+    ):
+        weighted = metric(Y, DIST, event=EVENT, sample_weight=weight, **options)
+        assert weighted == pytest.approx(metric(y, dist, event=event, **options)), metric.__name__
+    np.testing.assert_allclose(
+        interval_coverage_bounds(Y, DIST, event=EVENT, sample_weight=weight),
+        interval_coverage_bounds(y, dist, event=event),
+    )
+    ends = np.where(EVENT, Y + 1, Y)
+    assert localized_crps_loss(
+        Y, DIST, event=EVENT, sample_weight=weight, censoring_time=ends
+    ) == pytest.approx(localized_crps_loss(y, dist, event=event, censoring_time=np.repeat(ends, weight)))
+
+
+def test_nll_of_bounds_is_a_probability():
+    lower, upper = [1.0, -np.inf, 2.0], [3.0, 1.5, 2.0]
+    dist = Normal([2.0, 0.0, 1.0], [1.0, 2.0, 0.5])
+    expected = [
+        np.log(dist[0].cdf(3.0) - dist[0].cdf(1.0))[0],
+        np.log(dist[1].cdf(1.5))[0],
+        dist[2].logpdf(2.0)[0],
+    ]
+    assert nll_loss([2.0, 1.0, 2.0], dist, lower=lower, upper=upper) == pytest.approx(-np.mean(expected))
+    far = nll_loss([50.0, 1.0], Normal([0.0, 0.0], [1.0, 1.0]), event=[False, True])
+    assert far == pytest.approx((1254.831 + 1.4189) / 2, rel=1e-5)  # minus log of P(Z > 50) does not overflow
+
+
+def test_coverage_of_bounds():
+    dist = Normal(np.zeros(4), 1.0)
+    result = interval_coverage_bounds(
+        np.zeros(4), dist, lower=[-1.0, -3.0, 0.0, 0.0], upper=[1.0, 0.0, 0.0, 9.0]
+    )
+    assert result[:2] == (0.5, 1.0)
+
+
+def test_brier_and_concordance_are_those_of_scikit_survival():
+    peer = pytest.importorskip("sksurv.metrics")
+    util = pytest.importorskip("sksurv.util")
+    world = waiting_times(300, 3)
+    dist = Transformed(Normal(0.7 * world.loc, 0.8), np.exp, np.log)
+    y, event = world.y, world.event
+    target, times = util.Surv.from_arrays(event, y), [1.0, 2.0, 4.0]
+    survival = np.column_stack([1 - dist.cdf(np.full(300, t)) for t in times])
+    _, brier = peer.brier_score(target, target, survival, times)
+    ours = [ipcw_brier_loss(y, dist, time=t, event=event) for t in times]
+    np.testing.assert_allclose(ours, brier, rtol=1e-12)
+    rounded = np.round(y)  # with ties
+    theirs = peer.concordance_index_censored(event, rounded, -dist.median())[0]
+    assert concordance_score(rounded, dist, event=event) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_concordance_is_that_of_lifelines():
+    utils = pytest.importorskip("lifelines.utils")
+    rng = np.random.default_rng(0)
+    y, event = rng.integers(1, 9, size=80).astype(float), rng.random(80) < 0.5
+    point = rng.integers(1, 6, size=80).astype(float)
+    ours = concordance_score(y, Normal(point, 1.0), event=event)
+    assert ours == pytest.approx(utils.concordance_index(y, point, event), rel=1e-12)
+
+
+def test_true_forecasts_are_calibrated(world):
+    y, event, dist = np.log(world.y), world.event, world.log_truth
+    curve = regression_calibration_curve(y, dist, event=event, levels=9)
+    np.testing.assert_allclose(curve.observed, curve.levels, atol=0.02)
+    low, high, estimate = interval_coverage_bounds(y, dist, event=event)
+    assert low < 0.5
+    assert high > 0.93
+    assert estimate == pytest.approx(0.9, abs=0.015)
+    table = survival_calibration_table(y, dist, event=event, time=1.0, n_bins=5)
+    np.testing.assert_allclose(table["predicted"], table["observed"], atol=0.03)
+    assert ((table["low"] <= table["observed"]) & (table["observed"] <= table["high"])).all()
+
+
+def test_scorers_take_events_by_metadata_routing():
+    X = Y[:, np.newaxis]
+    model = LeastSquaresRegressor().fit(X, Y + np.array([0.1, -0.1, 0.0, 0.2, -0.3, 0.1]))
+    own = make_scorer(ipcw_crps_loss, greater_is_better=False, upper=3.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        for scorer, metric in (
+            (get_scorer("neg_nll"), nll_loss),
+            (own, lambda y, dist, event: ipcw_crps_loss(y, dist, event=event, upper=3.0)),
+        ):
+            value = scorer.set_score_request(event=True)(model, X, Y, event=EVENT)
+            assert value == -metric(Y, model.predict_dist(X), event=EVENT)
+
+
+METRICS = [
+    (nll_loss, {}),
+    (ipcw_crps_loss, {"upper": 2.0}),
+    (ipcw_brier_loss, {"time": 2.0}),
+    (localized_crps_loss, {}),
+    (concordance_score, {}),
+    (interval_coverage_bounds, {}),
+    (regression_calibration_curve, {}),
+    (survival_calibration_table, {"time": 2.0, "n_bins": 1}),
+]
+
+
+@pytest.mark.parametrize(("metric", "options"), METRICS)
+def test_bad_events_and_targets_are_refused(metric, options):
+    with pytest.raises(TypeError, match="`event` must be boolean"):
+        metric(Y, DIST, event=EVENT.astype(int), **options)
+    with pytest.raises(ValueError, match="`event` must have 6 rows"):
+        metric(Y, DIST, event=EVENT[:3], **options)
+    with pytest.raises(ValueError, match="`y_true` must be finite, got nan"):
+        metric(np.where(Y > 3.7, np.nan, Y), DIST, event=EVENT, **options)
+
+
+@pytest.mark.parametrize(
+    "metric", [concordance_score, interval_coverage_bounds, regression_calibration_curve]
+)
+def test_a_metric_of_events_needs_one(metric):
+    with pytest.raises(ValueError, match="all 6 targets are censored"):
+        metric(Y, DIST, event=np.zeros(6, dtype=bool))
+
+
+def test_times_without_uncensored_rows_are_refused():
+    event = EVENT & (Y < 4)  # the largest y is censored
+    with pytest.raises(ValueError, match=r"`upper` must be.*got 5.*uncensored is 0 after 4"):
+        ipcw_crps_loss(Y, DIST, event=event, upper=5.0)
+    with pytest.raises(ValueError, match=r"`time` must be.*got 4.*uncensored is 0 from 4"):
+        ipcw_brier_loss(Y, DIST, event=event, time=4.0)
+    with pytest.raises(ValueError, match="`time` must be at most the largest y of each bin, got 9"):
+        survival_calibration_table(Y, DIST, event=event, time=9.0, n_bins=1)
+    with pytest.raises(ValueError, match="got no such pair"):
+        concordance_score(Y, DIST, event=Y == 4)
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        (Y - 1, "at least y for an observed row, got 3 and y = 4 at row 0"),
+        (Y + 1, "must be y for a censored row, got 2 and y = 1 at row 1"),
+        (np.full(6, np.nan), "must not contain NaN"),
+        (Y[:2], "must have 6 rows"),
+    ],
+)
+def test_contradicting_censoring_times_are_refused(ends, message):
+    with pytest.raises(ValueError, match=message):
+        localized_crps_loss(Y, DIST, event=EVENT, censoring_time=ends)
+
+
+def test_ensembles_have_no_nll_but_a_crps():
+    members = Empirical(np.tile([1.0, 2.0, 3.0, 4.0], (6, 1)))
+    assert ipcw_crps_loss(Y, members, event=EVENT, upper=3.0) > 0
+    assert localized_crps_loss(Y, members, event=EVENT) > 0
+    with pytest.raises(ValueError, match="density"):
+        nll_loss(Y, members, event=EVENT)

@@ -1,0 +1,449 @@
+"""Regressors of censored targets: scores and coverage, equality without censoring, routing and bad input."""
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq.censoring import censoring_weights, from_survival
+from skuq.distributions import Normal, Transformed
+from skuq.exceptions import NotProbabilisticError
+from skuq.metrics import concordance_score, crps_loss, get_scorer, interval_coverage_bounds, ipcw_crps_loss
+from skuq.prediction import predict_dist, supports_dist
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
+from skuq.regressors import (
+    CensoredBoostingRegressor,
+    CensoringWeightedRegressor,
+    ConformalSurvivalRegressor,
+    LeastSquaresRegressor,
+    RecalibratedRegressor,
+)
+from tests.censoring.worlds import waiting_times
+
+SMALL = {"n_estimators": 15, "cv": 3, "random_state": 0}
+
+
+def boosting(**options):
+    pytest.importorskip("lightgbm")
+    return CensoredBoostingRegressor(**{"random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def world():
+    return waiting_times(1500, 0)
+
+
+@pytest.fixture(scope="module")
+def new():
+    return waiting_times(1000, 99)
+
+
+@pytest.fixture(scope="module")
+def fitted(world):
+    return boosting().fit(world.X, world.y, event=world.event)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return waiting_times(150, 1)
+
+
+def relative_crps(dist, new):
+    """Return the CRPS of the logarithm relative to the true distribution."""
+    log_dist = Transformed(dist, np.log, np.exp)
+    return crps_loss(np.log(new.time), log_dist) / crps_loss(np.log(new.time), new.log_truth)
+
+
+def covered(dist, y):
+    lower, upper = dist.interval(0.9).T
+    return np.mean((lower <= y) & (y <= upper))
+
+
+def test_half_of_the_rows_are_censored(world):
+    assert 0.45 < world.event.mean() < 0.55
+
+
+def test_boosting_is_close_to_the_truth(fitted, new):
+    dist = fitted.predict_dist(new.X)
+    assert relative_crps(dist, new) < 1.14
+    assert 0.88 <= covered(dist, new.time) <= 0.93
+    assert (dist.interval(0.99) > 0).all()
+
+
+def test_the_trees_of_scikit_learn_are_an_engine(world, new):
+    rows = slice(500)
+    model = CensoredBoostingRegressor(engine="sklearn", cv=3, random_state=0)
+    dist = model.fit(world.X[rows], world.y[rows], event=world.event[rows]).predict_dist(new.X)
+    assert relative_crps(dist, new) < 1.3
+    assert 0.85 <= covered(dist, new.time) <= 0.95
+
+
+def test_weighted_events_are_better_than_events_alone(world, new):
+    X = world.X[:, :1]
+    estimator = LeastSquaresRegressor()
+    model = CensoringWeightedRegressor(estimator).fit(X, np.log(world.y), event=world.event)
+    only = LeastSquaresRegressor().fit(X[world.event], np.log(world.y[world.event]))
+    bias, worse = (one.predict(new.X[:, :1]).mean() - new.loc.mean() for one in (model, only))
+    assert abs(bias) < 0.12 < -worse
+    np.testing.assert_allclose(
+        model.censoring_weight_,
+        np.minimum(censoring_weights(world.y, world.event), 20.0),
+    )
+
+
+def test_weights_of_a_model_of_the_censoring(world):
+    """The censoring depends on x, so that the Kaplan-Meier weights are biased."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(1000, 1))
+    time, ends = np.exp(X[:, 0] + 0.3 * rng.normal(size=1000)), np.exp(1.5 * X[:, 0] + rng.normal(size=1000))
+    y, event = np.minimum(time, ends), time <= ends
+    censoring = CensoredBoostingRegressor(engine="sklearn", n_estimators=20, cv=3)
+    marginal, conditional = (
+        CensoringWeightedRegressor(LeastSquaresRegressor(), model, random_state=0).fit(X, y, event=event)
+        for model in (None, censoring)
+    )
+    errors = [abs(one.predict(X).mean() - time.mean()) for one in (marginal, conditional)]
+    assert errors[1] < errors[0]
+
+
+def test_without_censored_rows_the_result_is_the_same_to_the_bit(few):
+    all_observed = np.ones(150, dtype=bool)
+    weight = np.arange(1.0, 151.0)
+    for model in (
+        CensoredBoostingRegressor(engine="sklearn", **SMALL),
+        CensoringWeightedRegressor(LeastSquaresRegressor()),
+    ):
+        for given in ({}, {"sample_weight": weight}):
+            plain, with_event = (
+                model.fit(few.X, few.time, **given, **extra).predict_interval(few.X)
+                for extra in ({}, {"event": all_observed})
+            )
+            np.testing.assert_array_equal(plain, with_event)
+    wrapped = CensoringWeightedRegressor(LeastSquaresRegressor()).fit(few.X, few.time, event=all_observed)
+    inner = LeastSquaresRegressor().fit(few.X, few.time)
+    np.testing.assert_array_equal(wrapped.predict_interval(few.X), inner.predict_interval(few.X))
+
+
+def test_recalibration_without_censored_rows_is_the_same_to_the_bit(few):
+    dist = Normal(few.loc, few.scale)
+    plain, with_event = (
+        IsotonicRecalibrator().fit(dist, np.log(few.time), event=event).transform(dist).interval(0.9)
+        for event in (None, np.ones(150, dtype=bool))
+    )
+    np.testing.assert_array_equal(plain, with_event)
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_recalibration_corrects_bias_and_scale_under_censoring(smooth):
+    world = waiting_times(4000, 11)
+    y, event = np.log(world.y), world.event
+    wrong = Normal(world.loc + 0.3 * world.scale, 1.5 * world.scale)
+    ignored = IsotonicRecalibrator(smooth=smooth).fit(wrong, y).transform(wrong)
+    corrected = IsotonicRecalibrator(smooth=smooth).fit(wrong, y, event=event).transform(wrong)
+    truth, target = crps_loss(np.log(world.time), world.log_truth), np.log(world.time)
+    assert crps_loss(target, corrected) < 1.01 * truth < 1.2 * truth < crps_loss(target, ignored)
+    assert covered(corrected, target) == pytest.approx(0.9, abs=0.02)
+    # the same targets as intervals
+    lower, upper = np.where(event, y, y - 0.1), np.where(event, y, np.inf)
+    of_bounds = IsotonicRecalibrator(smooth=smooth).fit(wrong, y, lower=lower, upper=upper).transform(wrong)
+    assert covered(of_bounds, target) == pytest.approx(0.9, abs=0.03)
+
+
+def test_intervals_are_known_only_up_to_their_bounds(new):
+    world = waiting_times(800, 4)
+    # Each time is only known to lie between two visits, or after the last visit.
+    visits = np.array([0.0, 0.5, 1, 1.5, 2, 3, 4, 6, np.inf])
+    place = np.searchsorted(visits, world.time)
+    lower, upper = visits[place - 1], visits[place]
+    y = np.where(np.isinf(upper), lower, upper)
+    dist = boosting().fit(world.X, y, lower=lower, upper=upper).predict_dist(new.X)
+    assert relative_crps(dist, new) < 1.2
+    assert 0.86 <= covered(dist, new.time) <= 0.95
+
+
+def test_units_of_time_have_no_effect(few):
+    model = CensoredBoostingRegressor(engine="sklearn", **SMALL)
+    days, hours = (model.fit(few.X, c * few.y, event=few.event).predict_interval(few.X) for c in (1.0, 24.0))
+    np.testing.assert_allclose(hours, 24 * days, rtol=1e-6)
+
+
+def test_times_may_be_any_numbers_with_the_normal_family(few):
+    model = CensoredBoostingRegressor("normal", engine="sklearn", **SMALL)
+    log_time = model.fit(few.X, np.log(few.y), event=few.event).predict_interval(few.X)
+    time = model.set_params(family="lognormal").fit(few.X, few.y, event=few.event).predict_interval(few.X)
+    np.testing.assert_allclose(np.exp(log_time), time, rtol=1e-9)
+
+
+def test_out_of_fold_distributions_do_not_know_their_rows(fitted, world):
+    dist = boosting(cv=3, n_estimators=60).fit_transform(world.X, world.y, event=world.event)
+    assert len(dist) == 1500
+    low, high, estimate = interval_coverage_bounds(world.y, dist, event=world.event)
+    assert low < 0.9 < high
+    assert estimate == pytest.approx(0.9, abs=0.02)
+    with pytest.raises(ValueError, match="test every row exactly once"):
+        boosting(cv=[(np.arange(750), np.arange(750, 1500))]).fit_transform(
+            world.X, world.y, event=world.event
+        )
+
+
+def test_jobs_do_not_change_the_result(few):
+    with joblib.parallel_config("threading"):  # starts at once
+        intervals = [
+            CensoredBoostingRegressor(engine="sklearn", n_jobs=n_jobs, **SMALL)
+            .fit(few.X, few.y, event=few.event)
+            .predict_interval(few.X)
+            for n_jobs in (1, 2)
+        ]
+    np.testing.assert_array_equal(*intervals)
+
+
+def test_missing_features_are_allowed(few):
+    X = few.X.copy()
+    X[::7, 0] = np.nan
+    model = CensoredBoostingRegressor(engine="sklearn", **SMALL).fit(X, few.y, event=few.event)
+    assert np.isfinite(model.predict(X)).all()
+
+
+# --------------------------------------------------------------------------------------------- routing
+
+
+def test_events_are_routed_through_searches_and_pipelines(few):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = CensoredBoostingRegressor(engine="sklearn", **SMALL).set_fit_request(event=True)
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), model),
+            {"censoredboostingregressor__max_leaf_nodes": [2, 6]},
+            scoring=get_scorer("neg_nll").set_score_request(event=True),
+            cv=2,
+            error_score="raise",
+        ).fit(few.X, few.y, event=few.event)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        inner = LeastSquaresRegressor().set_fit_request(sample_weight=True)
+        weighted = CensoringWeightedRegressor(inner).set_fit_request(event=True)
+        routed = make_pipeline(StandardScaler(), weighted).fit(few.X, few.y, event=few.event)
+    plain = make_pipeline(StandardScaler(), CensoringWeightedRegressor(LeastSquaresRegressor()))
+    plain.fit(few.X, few.y, censoringweightedregressor__event=few.event)
+    np.testing.assert_array_equal(routed.predict(few.X), plain.predict(few.X))
+
+
+def test_recalibrated_regressors_pass_events_to_both(few):
+    base = CensoredBoostingRegressor(engine="sklearn", recalibrate=False, **SMALL)
+    model = RecalibratedRegressor(base, IsotonicRecalibrator(), cv=KFold(2), random_state=0)
+    model.fit(few.X, few.y, event=few.event)
+    ignoring = IsotonicRecalibrator().fit(base.fit_transform(few.X, few.y, event=few.event), few.y)
+    assert model.recalibrators_[0].level_map_(np.array([0.5])) < ignoring.level_map_(np.array([0.5]))
+    with pytest.raises(ValueError, match=r"StdScalingRecalibrator does not take it.*IsotonicRecalibrator"):
+        RecalibratedRegressor(base, StdScalingRecalibrator(), cv=2).fit(few.X, few.y, event=few.event)
+
+
+def test_events_of_data_frames_and_weights(few):
+    weight = np.ones(150)
+    X, event = pd.DataFrame(few.X, columns=list("abcdef")), pd.Series(few.event)
+    model = CensoringWeightedRegressor(LeastSquaresRegressor()).fit(X, few.y, weight, event=event)
+    same = CensoringWeightedRegressor(LeastSquaresRegressor()).fit(few.X, few.y, event=few.event)
+    np.testing.assert_allclose(model.predict(X), same.predict(few.X))
+
+
+# -------------------------------------------------------------------------------------------- conformal
+
+
+@pytest.fixture(scope="module")
+def dependent():
+    """Return times and censoring times that both depend on x. Noisy rows are censored early."""
+
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(size=(n, 2))
+        time = np.exp(1 + X[:, 0] + (0.3 + 0.4 * X[:, 1]) * rng.normal(size=n))
+        return X, time, (7 - 5 * X[:, 1]) * rng.uniform(0.3, 2.5, size=n)
+
+    return draw
+
+
+def test_lower_bounds_cover(dependent):
+    X, time, ends = dependent(3000, 0)
+    X_new, new_time, _ = dependent(4000, 1)
+    censoring = CensoredBoostingRegressor(engine="sklearn", cv=3, n_estimators=30)
+    model = ConformalSurvivalRegressor(
+        CensoringWeightedRegressor(LeastSquaresRegressor()), censoring, random_state=0
+    )
+    model.fit(X, np.minimum(time, ends), event=time <= ends, censoring_time=ends)
+    bound = model.predict(X_new)
+    assert np.mean(new_time >= bound) == pytest.approx(0.9, abs=0.03)
+    assert bound.min() >= 0
+    assert bound.max() <= model.threshold_
+    assert np.quantile(ends, 0.05) < model.threshold_ < np.quantile(ends, 0.95)
+
+
+def test_lower_bounds_with_independent_censoring_or_none(dependent):
+    X, time, _ = dependent(1200, 2)
+    ends = np.random.default_rng(0).uniform(1, 9, size=1200)
+    model = ConformalSurvivalRegressor(
+        CensoringWeightedRegressor(LeastSquaresRegressor()), threshold=5.0, random_state=0
+    )
+    model.fit(X, np.minimum(time, ends), event=time <= ends, censoring_time=ends)
+    assert 0.88 < np.mean(time >= model.predict(X)) < 0.97
+    free = ConformalSurvivalRegressor(LeastSquaresRegressor(), random_state=0).fit(X, time)
+    assert np.mean(time >= free.predict(X)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_bad_input_of_lower_bounds(dependent):
+    X, time, ends = dependent(60, 3)
+    y, event = np.minimum(time, ends), time <= ends
+    model = ConformalSurvivalRegressor(CensoringWeightedRegressor(LeastSquaresRegressor()), random_state=0)
+    with pytest.raises(ValueError, match="`censoring_time` must be given"):
+        model.fit(X, y, event=event)
+    with pytest.raises(ValueError, match="`censoring_time` must be at least y"):
+        model.fit(X, y, event=event, censoring_time=np.where(event, y - 0.1, y))
+    with pytest.raises(ValueError, match="`y` must hold non-negative times"):
+        model.fit(X, y - 5)
+    with pytest.raises(ValueError, match=r"`coverage` must be above 0.5"):
+        ConformalSurvivalRegressor(LeastSquaresRegressor(), coverage=0.4).fit(X, y)
+    with pytest.raises(ValueError, match="`threshold` must be a time at which rows are uncensored, got 99"):
+        model.set_params(threshold=99.0).fit(X, y, event=event, censoring_time=ends)
+    with pytest.raises(NotProbabilisticError, match="`estimator` must give"):
+        ConformalSurvivalRegressor(LinearRegression()).fit(X, y)
+
+
+# ---------------------------------------------------------------------------------------------- real data
+
+
+@pytest.fixture(scope="module")
+def gbsg2():
+    """Return the breast cancer data of scikit-survival as numbers, in two halves."""
+    data = pytest.importorskip("sksurv.datasets")
+    X, y = data.load_gbsg2()
+    X = X.assign(
+        tgrade=X["tgrade"].map({"I": 1, "II": 2, "III": 3}).astype(float),
+        horTh=(X["horTh"] == "yes").astype(float),
+        menostat=(X["menostat"] == "Pre").astype(float),
+    )
+    train = np.arange(len(X)) % 2 == 0
+    return X[train], y[train], X[~train], y[~train]
+
+
+def test_boosting_and_cox_regression_on_breast_cancer(gbsg2):
+    linear = pytest.importorskip("sksurv.linear_model")
+    X, y, X_new, y_new = gbsg2
+    time, event = from_survival(y)
+    new_time, new_event = from_survival(y_new)
+    cox = linear.CoxPHSurvivalAnalysis().fit(X, y)
+    assert supports_dist(cox)
+    steps = predict_dist(cox, X_new)
+    expected = cox.predict_survival_function(X_new, return_array=True)
+    np.testing.assert_allclose(
+        1 - steps.cdf(np.full(len(X_new), 1000.0)),
+        [function(1000.0) for function in cox.predict_survival_function(X_new)],
+    )
+    assert expected.shape[0] == len(steps)
+    dist = boosting(cv=3).fit(X, time, event=event).predict_dist(X_new)
+    scores = [ipcw_crps_loss(new_time, one, event=new_event, upper=2000.0) for one in (dist, steps)]
+    assert scores[0] < 1.03 * scores[1]
+    assert concordance_score(new_time, dist, event=new_event) > 0.63
+    low, high, estimate = interval_coverage_bounds(new_time, dist, event=new_event)
+    assert low < 0.9 < high
+    assert estimate == pytest.approx(0.9, abs=0.05)
+
+
+def test_boosting_on_recidivism():
+    """The Rossi data of lifelines: 74 % of the persons are censored at 52 weeks."""
+    pytest.importorskip("lifelines")
+    from lifelines.datasets import load_rossi
+
+    table = load_rossi()
+    X, y, event = table.drop(columns=["week", "arrest"]), table["week"], table["arrest"] == 1
+    dist = boosting(cv=3).fit_transform(X, y, event=event)
+    assert concordance_score(y, dist, event=event) > 0.55
+    low, high, _ = interval_coverage_bounds(y, dist, event=event)
+    assert low < 0.9 < high
+
+
+def test_estimators_without_survival_functions_have_no_distribution():
+    linear = pytest.importorskip("sksurv.linear_model")
+    assert not supports_dist(linear.IPCRidge())
+
+
+# ---------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"event": np.zeros(150, dtype=bool)}, ValueError, "all 150 targets are censored"),
+        ({"event": np.ones(150, dtype=int)}, TypeError, "`event` must be boolean.*int64"),
+        ({"event": np.ones(3, dtype=bool)}, ValueError, "`event` must have 150 rows"),
+        ({"event": None, "y": np.full(150, np.nan)}, ValueError, "y contains NaN"),
+    ],
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        CensoredBoostingRegressor(engine="sklearn", **SMALL),
+        CensoringWeightedRegressor(LeastSquaresRegressor()),
+    ],
+)
+def test_bad_input_is_refused(few, model, change, error, message):
+    with pytest.raises(error, match=message):
+        model.fit(**{"X": few.X, "y": few.y, "event": few.event, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": -1.0}, "`y` must hold non-negative times, got -1 at row 7"),
+        ({"y": 0.0}, "`y` must be positive with family='lognormal', got 0 at row 7"),
+        ({"upper": 0.01, "lower": 0.0}, r"`y` must lie between .* at row 7"),
+        ({"upper": 0.1, "lower": 0.2}, "`lower` must not be above `upper`.*at row 7"),
+        ({"upper": np.nan}, "`upper` must not contain NaN, got one at row 7"),
+    ],
+)
+def test_bad_times_and_bounds_are_refused(few, change, message):
+    columns = {"y": few.time.copy()}
+    if "upper" in change:
+        columns |= {"lower": few.time.copy(), "upper": few.time.copy()}
+    for name, value in change.items():
+        columns[name][7] = value
+    with pytest.raises(ValueError, match=message):
+        CensoredBoostingRegressor(engine="sklearn", **SMALL).fit(few.X, **columns)
+
+
+def test_events_and_bounds_may_not_both_be_given(few):
+    with pytest.raises(ValueError, match="`event` and `lower` or `upper` are given"):
+        CensoredBoostingRegressor(**SMALL).fit(few.X, few.y, event=few.event, upper=few.y)
+
+
+def test_only_censored_bounds_are_refused(few):
+    with pytest.raises(ValueError, match="all 150 targets are censored"):
+        CensoredBoostingRegressor(**SMALL).fit(few.X, few.y, upper=np.full(150, np.inf))
+
+
+def test_a_fold_without_events_is_refused(few):
+    event = np.arange(150) < 50
+    with pytest.raises(ValueError, match="all are censored in one fold"):
+        CensoredBoostingRegressor(engine="sklearn", **{**SMALL, "cv": KFold(3)}).fit(
+            few.X, few.y, event=event
+        )
+
+
+def test_a_weight_of_infinity_is_refused(few):
+    """The model of the censoring is certain that rows are censored before y."""
+
+    class Early(LeastSquaresRegressor):
+        def fit_transform(self, X, y, sample_weight=None, *, event=None):
+            return Normal(y - 100.0, 1.0)
+
+    model = CensoringWeightedRegressor(LeastSquaresRegressor(), Early(), floor=0.0, random_state=0)
+    with pytest.raises(ValueError, match="the probability to be uncensored must be positive"):
+        model.fit(few.X, few.y, event=few.event)
+    with pytest.raises(ValueError, match=r"`floor` must lie in \[0, 1\], got 2"):
+        model.set_params(floor=2).fit(few.X, few.y, event=few.event)
+
+
+def test_estimators_without_a_distribution_are_refused(few):
+    with pytest.raises(NotProbabilisticError, match="UncertaintyRegressor"):
+        CensoringWeightedRegressor(LinearRegression()).fit(few.X, few.y, event=few.event)
