@@ -21,8 +21,10 @@ def period_starts(first: Any, last: Any) -> pd.Index[Any]:
     if first == last:
         return pd.Index([first])
     if isinstance(first, pd.Timestamp):
-        starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
-        return starts
+        starts = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        days = starts.ceil("D")
+        # Dates without hours have periods that begin with a day.
+        return days if first == days[0] and last == last.normalize() and days.is_unique else starts
     return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
 
 
