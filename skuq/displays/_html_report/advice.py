@@ -189,6 +189,8 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
+    if evidence.opposite:
+        remedy = f"Follow the first finding first. {remedy}"
     wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
     if wrong_width and not evidence.opposite:
         remedy += " This also corrects the width of the intervals: one call repairs both."
@@ -360,7 +362,7 @@ def _alike(name: str, table: pd.DataFrame) -> Iterator[Finding]:
 
 def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
     """Name the parts of each direction with their coverage, such as "Too narrow in North (59 of 100)"."""
-    goals = flagged["nominal"].unique()
+    goals = flagged["nominal"].round(9).unique()  # The means of equal numbers differ by rounding.
     texts = [
         f"{side} in {_named_parts(flagged[chosen], len(goals) == 1)}"
         for side, chosen in zip(sides(of_classes), (is_low(flagged), is_high(flagged)), strict=True)
