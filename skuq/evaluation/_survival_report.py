@@ -42,9 +42,9 @@ class SurvivalReport:
     table : DataFrame
         One row per property and one column per forecast.
     n_rows, n_events : int
-        Number of rows, and of observed targets.
+        Number of rows, and number of observed targets.
     upper : float
-        Largest time of the scores.
+        Largest time of the weighted CRPS, and time of the Brier score.
     coverage : float
         Nominal coverage of the intervals.
 
@@ -91,7 +91,8 @@ def survival_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring. Use rows on which no model was trained.
+        Target of an observed row, and time of censoring of a censored row. Use rows on which no model was
+        trained.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target, or a mapping from names to the forecasts of several models.
     event : array-like of bool, shape (n,), default=None
@@ -153,7 +154,7 @@ def survival_report(
 
 
 def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> Distribution:
-    """Return the Kaplan-Meier estimate for each row. The last time has the probability of later times."""
+    """Return the Kaplan-Meier estimate for each row. Later times count as the last time."""
     curve = product_limit(y, event, weight)
     steps = -np.diff(np.concatenate([[1.0], curve.survival[:-1], [0.0]]))
     kept = steps > 0
