@@ -91,8 +91,8 @@ def _split_plain(
             else "pass the estimator to RecalibratedRegressor(..., cv=GroupKFold(5))"
         )
         raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters does not use groups. Remedy: "
-            f"{advice}, or leave `groups` out."
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use groups. "
+            f"Remedy: {advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):
         raise TypeError(f"{type(owner).__name__}.fit does not accept the parameters {sorted(params)}.")

@@ -316,8 +316,8 @@ class _Expected:
         if np.isnan(value).any():
             row = int(np.argmax(np.isnan(value)))
             raise ValueError(
-                f"`loss` must not return NaN, got NaN for the action {action[row]:g} and y = {y[row]:g} at row "
-                f"{row}."
+                f"`loss` must not return NaN, got NaN for the action {action[row]:g} and y = {y[row]:g} at "
+                f"row {row}."
             )
         return value
 

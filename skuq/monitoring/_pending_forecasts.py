@@ -107,7 +107,7 @@ class PendingForecasts:
         n_horizons = times.shape[1] if times.ndim == 2 else 0
         if times.ndim not in (1, 2) or len(times) != n or times.shape[-1] == 0:
             raise ValueError(
-                f"`due` must have shape ({n},) or ({n}, h), with one entry or row per forecast, got {times.shape}."
+                f"`due` must have shape ({n},) or ({n}, h), with one row per forecast, got {times.shape}."
             )
         if self._n_horizons not in (None, n_horizons):
             raise ValueError(
@@ -154,9 +154,7 @@ class PendingForecasts:
         """
         values = np.atleast_1d(as_float_array(y, "y"))
         if values.ndim != 1 or np.isinf(values).any():
-            raise ValueError(
-                f"`y` must be a number or a one-dimensional array of finite numbers or NaN, got {y!r}."
-            )
+            raise ValueError(f"`y` must be a number or a 1-D array, finite or NaN, got {y!r}.")
         times = _labels(np.atleast_1d(np.asarray(time)), "time")
         if len(times) != len(values):
             raise ValueError(f"`time` must have {len(values)} values, one per target, got {len(times)}.")

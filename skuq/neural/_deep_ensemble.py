@@ -334,8 +334,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     def _joint_loss(self, name: str, loss: TrainingLoss, d: int) -> JointLoss:
         if loss.n_outputs == 1:
             raise ValueError(
-                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}, which "
-                "scores only means. Use for example 'nll'."
+                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}. This loss "
+                "scores only means. Use, for example, 'nll'."
             )
         return JointLoss(cast(Loss, loss), d)
 

@@ -272,8 +272,9 @@ class VariationalRegressor(BaseNeuralRegressor):
         check_option(self.inference, "inference", ("auto", "analytic", "sampled"))
         if self.inference == "analytic" and not self.last_layer:
             raise ValueError(
-                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic'. Only an "
-                "uncertain last layer has a closed form. Use inference='sampled' or last_layer=True."
+                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic'. A "
+                "closed form exists only if all layers except the last have fixed weights. Use "
+                "inference='sampled' or last_layer=True."
             )
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         score = resolve_selection_score(self.keep_best)

@@ -204,8 +204,8 @@ class EllipsoidRegion(PredictionRegion):
         n, d = center.shape
         if covariance.shape != (n, d, d) or radius.shape != (n,):
             raise ValueError(
-                f"`covariance` must have shape {(n, d, d)} and `radius` shape {(n,)}, got {covariance.shape} "
-                f"and {radius.shape}. The shape of `center` is {(n, d)}."
+                f"`covariance` must have shape {(n, d, d)}, and `radius` must have shape {(n,)}, got "
+                f"{covariance.shape} and {radius.shape}. The shape of `center` is {(n, d)}."
             )
         if (radius < 0).any():
             raise ValueError(f"`radius` must be non-negative, got {radius.min():g}.")

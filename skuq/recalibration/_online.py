@@ -26,7 +26,7 @@ STEPS = np.array([0.01, 0.03, 0.1, 0.4])
 """Step sizes of the experts, in units of normal scores."""
 
 _FARTHEST = 38.0
-"""Normal scores are clipped at this distance from 0. The loss of a target outside the support is then finite."""
+"""Normal scores are clipped at this distance from 0. The loss outside the support is then finite."""
 
 
 class TrackedScores:

@@ -371,7 +371,7 @@ BAD = [
     ({"estimators": [("a", "drop")]}, ValueError, "at least one member that is not 'drop'"),
     ({"estimators": [("a", LeastSquaresRegressor)]}, TypeError, "got the class LeastSquaresRegressor as 'a'"),
     ({"estimators": [("a", "keep")]}, TypeError, "must contain only regressors or 'drop', got 'keep'"),
-    ({"estimators": [("a", Ridge())]}, NotProbabilisticError, r"'a', a Ridge, gives none. Wrap it: Unc"),
+    ({"estimators": [("a", Ridge())]}, NotProbabilisticError, r"'a' .Ridge. gives none. Wrap it: Unc"),
     ({"weights": "best"}, ValueError, "`weights` must be one of 'crps', 'equal'"),
     ({"weights": [1.0]}, ValueError, r"`weights` must have shape \(2,\), one per member, got \(1,\)"),
     ({"weights": [1.0, -1.0]}, ValueError, "`weights` must be non-negative"),

@@ -202,8 +202,8 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     """
     if not callable(wrap):
         raise TypeError(
-            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, for "
-            "options, functools.partial(UncertaintyRegressor, effort='low')."
+            f"`wrap` must be a callable that gets an estimator, got {wrap!r}. Pass UncertaintyRegressor or, "
+            "for options, functools.partial(UncertaintyRegressor, effort='low')."
         )
     if base not in BASES:
         raise ValueError(f"`base` must be one of {', '.join(map(repr, BASES))}, got {base!r}.")
