@@ -112,6 +112,16 @@ def check_times(values: FloatArray, name: str) -> FloatArray:
     return values
 
 
+def bound_scores(dist: Any, bounds: Bounds) -> Bounds:
+    """Return the normal scores of the known bounds of each target under its distribution."""
+    low, high = (
+        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
+        for end in (bounds.lower, bounds.upper)
+    )
+    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
+    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
+
+
 def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """Return the logarithm of the standard normal probability between two scores."""
     mirror = low > 0  # probabilities near 0 are more precise than probabilities near 1

@@ -33,12 +33,13 @@ else:  # a simulated series with a season of the noise
     X = pd.DataFrame({f"lag_{k}": y.shift(k).bfill() for k in (1, 2, 7)})
 
 past, year = y.index < "2019", y.index[y.index >= "2019"]
-folds = TimeSeriesSplit(4)
+folds = TimeSeriesSplit(4, test_size=90)  # the last 360 days
 models = {
     "fixed": RecalibratedRegressor(BayesianRidge(), OnlineRecalibrator(), cv=folds),
     "intervals": ConformalRegressor(BayesianRidge(), "normalized", cv="last", adapt="tracking"),
     "distribution": RecalibratedRegressor(BayesianRidge(), OnlineRecalibrator(), cv=folds),
 }
+plt.figure(figsize=(8, 4), layout="constrained")
 for name, model in models.items():
     model.fit(X[past], y[past])
     bounds, crps = [], []

@@ -89,7 +89,7 @@ def read_support(support: Any) -> Support | None:
 def _read_bound(bound: Any, sign: int) -> float:
     if bound is None or (isinstance(bound, numbers.Real) and bound == sign * np.inf):
         return sign * np.inf
-    if isinstance(bound, numbers.Real) and not np.isfinite(bound):
+    if isinstance(bound, numbers.Real) and not np.isfinite(float(bound)):
         raise ValueError(f"`support` must be finite, got {bound!r}. Use None for no bound.")
     return check_number(bound, "support")
 

@@ -128,7 +128,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
             Name in the legend; None uses the attribute `name`.
         rows_band : bool, default=True
@@ -242,7 +242,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from skuq._censoring import Bounds, point_masses, product_limit, require_events
+from skuq._censoring import Bounds, bound_scores, point_masses, product_limit, require_events
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -19,7 +19,6 @@ from skuq._validation import (
 )
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
-from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
 

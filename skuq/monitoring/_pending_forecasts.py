@@ -219,7 +219,8 @@ class PendingForecasts:
 
 def _read_rows(rows: Any) -> Any:
     if sparse.issparse(rows):
-        return rows.tocsr()
+        matrix: Any = rows  # The base class of sparse matrices in scipy-stubs has no `tocsr`.
+        return matrix.tocsr()
     if isinstance(rows, Distribution | pd.DataFrame | pd.Series):
         return rows
     if hasattr(rows, "columns"):
@@ -253,7 +254,7 @@ def _labels(values: np.ndarray, name: str) -> list[Hashable]:
     index = pd.Index(values)
     if index.hasnans:
         raise ValueError(f"`{name}` must have no missing values, got {values[int(np.argmax(index.isna()))]}.")
-    return index.tolist()
+    return list(index.tolist())
 
 
 def _series(series: Any, n: int) -> list[Hashable]:

@@ -7,13 +7,13 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._censoring import Bounds, point_masses, read_bounds
+from skuq._censoring import Bounds, bound_scores, point_masses, read_bounds
 from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
@@ -193,10 +193,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
         SmallSampleWarning
             If fewer than 12 targets are known.
         """
+        if event is None and lower is None and upper is None:
+            return super().fit(dist, y, sample_weight)
         checked = check_dist(dist)
         target = check_target(y, "y", len(checked))
         bounds = read_bounds(target, event, lower, upper)
-        if bounds is None:
+        if bounds is None:  # every target is observed
             return super().fit(dist, y, sample_weight)
         weight = check_sample_weight(sample_weight, len(checked))
         if weight is not None and not weight.all():

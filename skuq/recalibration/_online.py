@@ -20,7 +20,7 @@ from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_obser
 from skuq.recalibration._isotonic import increasing_level_map, isotonic_level_map
 
 LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
-"""Default levels. The bounds of 50, 80, 90, 95 and 98 % intervals are among them."""
+"""Default levels. They include the bounds of 50, 80, 90, 95 and 98 % intervals."""
 
 STEPS = np.array([0.01, 0.03, 0.1, 0.4])
 """Step sizes of the experts, as normal scores."""
@@ -83,7 +83,7 @@ class ScoredRows:
         return len(self.lower)
 
     def followed_by(self, later: ScoredRows, window: int | None) -> ScoredRows:
-        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
+        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
         n_removed = 0 if window is None else max(len(self) + len(later) - window, 0)
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return ScoredRows(*(np.concatenate(pair)[n_removed:] for pair in pairs))
@@ -107,11 +107,11 @@ class OnlineRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        Tracked levels: at least two increasing numbers in (0, 1). None is 41 levels: 0.01, 0.99 and the
+        Tracked levels: at least two increasing numbers in (0, 1). None means 41 levels: 0.01, 0.99 and the
         multiples of 0.025.
     window : int or None, default=None
         Number of latest rows from which the first map is estimated after a call of `partial_fit`. None keeps
-        all rows, at 24 bytes per row. Prefer some hundred rows if the errors change abruptly.
+        all rows, which need 24 bytes per row. Prefer a few hundred rows if the errors change abruptly.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class OnlineRecalibrator(BaseRecalibrator):
     another order give another map.
 
     Cost: `fit` takes O(n log n) time. Each call of `partial_fit` with m rows takes O(n log n + m) time, where
-    n is the number of rows in the window; about 0.5 ms for one row and n = 1000.
+    n is the number of rows in the window. For one row and n = 1000, this is about 0.5 ms.
 
     References
     ----------

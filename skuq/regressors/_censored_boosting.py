@@ -24,7 +24,7 @@ from skuq.regressors._censored.trees import ENGINES, BoostedFold, Rows, TreeOpti
 
 
 class OutOfFold(NamedTuple):
-    """Tested rows, and their location and log-scale from models that are not trained on them."""
+    """Tested rows, and their location and log-scale by models that are not trained on these rows."""
 
     rows: IntArray
     theta: FloatArray
@@ -47,9 +47,9 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         Largest number of rounds. Boosting of a fold ends after 20 rounds without a better likelihood of the
         held-out rows.
     learning_rate : float, default=0.1
-        Step of the location in each round; positive. The step of the log-scale is a quarter of it.
+        Step of the location in each round. Positive. The step of the log-scale is a quarter of this step.
     max_leaf_nodes : int, default=8
-        Largest number of leaves of a tree; at least 2.
+        Largest number of leaves of a tree. At least 2.
     min_samples_leaf : int, default=20
         Smallest number of rows in a leaf.
     recalibrate : bool, default=True

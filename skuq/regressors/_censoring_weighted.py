@@ -38,7 +38,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         `UncertaintyRegressor`.
     censoring_estimator : estimator or None, default=None
         Model of the censoring times given X, whose `fit` takes ``event``, such as
-        `CensoredBoostingRegressor`; cloned. Its `fit_transform` predicts each row out of fold. None is the
+        `CensoredBoostingRegressor`; cloned. Its `fit_transform` predicts each row out of fold. None means the
         Kaplan-Meier estimate, which is valid if the censoring does not depend on X.
     floor : float, default=0.05
         Smallest probability to be uncensored that a weight divides by, in [0, 1]. A larger value limits the

@@ -148,7 +148,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         X : array-like or DataFrame of n rows
             Training features.
         y : array-like of shape (n,)
-            Observed times, and the times of censoring; non-negative.
+            Observed times, and the times of censoring. Non-negative.
         event : array-like of bool, shape (n,), default=None
             True for an observed time, False for a time that is larger than y. None means that all times are
             observed.
@@ -291,6 +291,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # a lower bound is not a prediction of the mean
         try:
             tags.input_tags = get_tags(self.estimator).input_tags
         except Exception:  # Estimators of other packages may have no tags or broken tags.

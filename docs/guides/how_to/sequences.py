@@ -6,15 +6,15 @@ The errors of a sequence change over time, and the targets of a forecast arrive 
 This page adapts intervals and distributions to the observed targets, for one horizon
 and for several. Lags are columns of X, so any regressor can forecast a sequence.
 
-The data are hourly loads. From hour 1400 on, the noise is twice as large:
+The data are hourly loads. From hour 1200 on, the noise is twice as large:
 """
 
 import numpy as np
 import pandas as pd
 
 rng = np.random.default_rng(0)
-n = 2000
-noise = np.where(np.arange(n) < 1400, 1.0, 2.0) * rng.normal(size=n)
+n = 1600
+noise = np.where(np.arange(n) < 1200, 1.0, 2.0) * rng.normal(size=n)
 error = np.zeros(n)
 for t in range(1, n):
     error[t] = 0.7 * error[t - 1] + noise[t]
@@ -22,7 +22,7 @@ load = pd.Series(50 + 5 * np.sin(2 * np.pi * np.arange(n) / 24) + error)
 
 lags = pd.DataFrame({f"lag_{k}": load.shift(k) for k in (0, 1, 2, 23)})
 X, y = lags[23:-1].to_numpy(), load.shift(-1)[23:-1].to_numpy()
-first = 1000  # the model is fitted to the hours before
+first = 800  # the model is fitted to the hours before
 
 # %%
 # Keep the order of time
@@ -53,7 +53,7 @@ from skuq.prediction import predict_dist
 from skuq.recalibration import OnlineRecalibrator
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
 
-online = OnlineRecalibrator(window=500)
+online = OnlineRecalibrator(window=300)
 model = RecalibratedRegressor(
     LeastSquaresRegressor(), online, cv=TimeSeriesSplit(4)
 )
@@ -71,7 +71,7 @@ for t in range(first, len(y)):
     model.partial_fit(X[[t]], y[[t]])
 bounds = np.array(bounds)
 
-changed = 1400 - 23  # row of the first hour with more noise
+changed = 1200 - 23  # row of the first hour with more noise
 after = slice(changed - first, None)
 table = pd.DataFrame(
     {
@@ -119,7 +119,7 @@ legend = ax.legend(frameon=False)
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
-horizons = np.arange(1, 7)
+horizons = np.arange(1, 5)
 names = [f"in {h} h" for h in horizons]
 ahead = pd.DataFrame(
     {name: load.shift(-h) for h, name in zip(horizons, names, strict=True)}
@@ -128,7 +128,7 @@ paths = MultiOutputUncertaintyRegressor(model, random_state=0)
 paths.fit(X[:first], ahead[23 : 23 + first])
 
 # %%
-# The targets of one forecast arrive over the next six hours.
+# The targets of one forecast arrive over the next four hours.
 # :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until then.
 # When a load is observed, ``observe`` returns the rows of the forecasts that were due,
 # and their targets. The other horizons of these rows are NaN. ``partial_fit`` passes
@@ -138,7 +138,7 @@ from skuq.monitoring import PendingForecasts
 
 pending = PendingForecasts()
 covered, sums = [], []
-for t in range(first, first + 500):
+for t in range(first, changed - 4):
     hour = t + 23
     rows, targets = pending.observe(load[hour], time=hour)
     if rows is not None:
@@ -151,7 +151,7 @@ for t in range(first, first + 500):
         sums.append(
             prediction_interval_coverage(
                 future.sum(axis=1),
-                paths.predict_dist(X[[t]]).linear(np.ones(6)).interval(0.9),
+                paths.predict_dist(X[[t]]).linear(np.ones(4)).interval(0.9),
             )
         )
 by_horizon = pd.Series(np.mean(covered, axis=0), index=names).round(2)
@@ -162,7 +162,7 @@ by_horizon
 # between the horizons comes from the training rows. The distribution of a sum needs the
 # dependence, because the errors of neighboring hours are similar:
 
-print(f"coverage of the sum over six hours: {np.mean(sums):.2f}")
+print(f"coverage of the sum over four hours: {np.mean(sums):.2f}")
 joint = paths.predict_dist(X[[first]])
 joint.corr()[0].round(2)
 
