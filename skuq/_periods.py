@@ -18,10 +18,11 @@ def as_times(values: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def period_starts(first: Any, last: Any) -> pd.Index[Any]:
+    starts: pd.Index[Any]
     if first == last:
-        return pd.Index([first])
-    if isinstance(first, pd.Timestamp):
-        starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        starts = pd.Index([first])
+    elif isinstance(first, pd.Timestamp):
+        starts = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
     else:
         starts = pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
     return starts

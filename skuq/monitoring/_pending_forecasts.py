@@ -219,7 +219,8 @@ class PendingForecasts:
 
 def _read_rows(rows: Any) -> Any:
     if sparse.issparse(rows):
-        return sparse.csr_array(rows) if isinstance(rows, sparse.sparray) else sparse.csr_matrix(rows)
+        matrix: Any = rows  # The base class of sparse matrices in scipy-stubs has no `tocsr`.
+        return matrix.tocsr()
     if isinstance(rows, Distribution | pd.DataFrame | pd.Series):
         return rows
     if hasattr(rows, "columns"):
