@@ -289,10 +289,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
             Natural logarithm of the probability of y. Minus infinity if y is not an atom.
         """
         values = self._check_y(y)
-        if self.has_density:
-            return np.full(len(self), -np.inf)
-        finite = np.isfinite(values)
-        return np.where(finite, self._logpmf(np.where(finite, values, 0.0)), -np.inf)
+        return np.full(len(self), -np.inf) if self.has_density else self._logpmf(values)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the logarithm of the density at ``y``.
