@@ -22,8 +22,9 @@ def period_starts(first: Any, last: Any) -> pd.Index[Any]:
         return pd.Index([first])
     if isinstance(first, pd.Timestamp):
         starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
-        return starts
-    return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
+    else:
+        starts = pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
+    return starts
 
 
 def periods(times: pd.Series[Any], starts: pd.Index[Any]) -> pd.Series[Any]:

@@ -256,7 +256,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         check_consistent_length(X, target)
         support = self._support()
         if support is not None:
-            support.check(target, self.support)  # type: ignore[attr-defined]
+            support.check(target, self.support)
         return target, check_sample_weight(sample_weight, len(target))
 
     def _read(

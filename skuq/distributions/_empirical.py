@@ -14,6 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
 from skuq.distributions._numerics.cdf_quadrature import step_terms
+from skuq.distributions._numerics.integer_sums import Atoms
 
 CACHED = 1 << 15
 """Number of values per block, so that a block fits into the cache."""
@@ -177,6 +178,9 @@ class Empirical(Distribution):
             return super()._sample(m, rng)
         n, members = self.members.shape
         return np.take_along_axis(self.members, rng.randint(members, size=(n, m)), axis=1)
+
+    def _listed_atoms(self) -> Atoms:
+        return zip(self.members.T, self._w().T, strict=True)
 
     def _landmarks(self) -> FloatArray:
         return self.members

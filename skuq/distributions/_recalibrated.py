@@ -21,6 +21,7 @@ from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
+from skuq.distributions._numerics.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
@@ -264,6 +265,12 @@ class Recalibrated(Distribution):
             return super()._leaves()
         edges = self.level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
         return [(1.0, SharedEmpirical(base.loc, base.scale, base.members, np.diff(edges)))]
+
+    def _listed_atoms(self) -> Atoms | None:
+        return cdf_steps(self, self.base._listed_atoms())
+
+    def _lattice(self) -> Lattice | None:
+        return self.base._lattice()
 
     @property
     def _integrates_values(self) -> bool:

@@ -98,10 +98,11 @@ def expected_loss(
        E (Y - a)^2 = \sigma^2 + (\mu - a)^2, \qquad
        E\,\mathrm{CRPS}(F, Y) = d(a) - \mathrm{CRPS}(F, a).
 
-    The last expression does not depend on a. A function is integrated over the levels, with about 250 calls
-    of the function per component of a mixture. A jump that is missing in `breaks` causes an error of up to a
-    few percent of the jump. The expected value over more than 1000 integers, from a forecast with
-    ``support="count"``, has an error of up to 1 %; over a truncated distribution, of up to 6e-6.
+    The last expression does not depend on a. The expected value of a function is a sum over the atoms of the
+    row, or an integral over the levels with about 250 calls of the function per component of a mixture. If
+    the row has more than 1000 integers, the sum evaluates the function at about 500 of them. The relative
+    error of smooth functions was below 1e-7 for all families. A jump that is missing in `breaks` causes an
+    error of up to a few percent of the jump.
 
     **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
     X are correct. The estimate fails in two cases, which cannot be detected without labels:

@@ -219,7 +219,7 @@ class PendingForecasts:
 
 def _read_rows(rows: Any) -> Any:
     if sparse.issparse(rows):
-        return rows.tocsr()
+        return sparse.csr_array(rows) if isinstance(rows, sparse.sparray) else sparse.csr_matrix(rows)
     if isinstance(rows, Distribution | pd.DataFrame | pd.Series):
         return rows
     if hasattr(rows, "columns"):
@@ -253,7 +253,7 @@ def _labels(values: np.ndarray, name: str) -> list[Hashable]:
     index = pd.Index(values)
     if index.hasnans:
         raise ValueError(f"`{name}` must have no missing values, got {values[int(np.argmax(index.isna()))]}.")
-    return index.tolist()
+    return list(index.tolist())
 
 
 def _series(series: Any, n: int) -> list[Hashable]:

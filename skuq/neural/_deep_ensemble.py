@@ -102,6 +102,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
         before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
+        With ``batch_size="auto"``, the second training has 64 rows per batch.
     clip_norm : float or None, default=5.0
         Maximum norm of each network's gradient. None means that gradients are not clipped.
     cv : int, splitter or iterable, default=5

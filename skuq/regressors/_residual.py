@@ -70,8 +70,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     estimator : estimator
-        The mean model; cloned. A FrozenEstimator is not refitted. In this case, `fit` only models the errors
-        of the frozen estimator.
+        The mean model; cloned. A FrozenEstimator is not refitted: `fit` only models its errors.
     scale_estimator : estimator or None, default=None
         The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
         residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
