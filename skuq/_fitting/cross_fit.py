@@ -57,7 +57,7 @@ class CrossFit:
         return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
-        """Return the predictions in row order. Raise an error if a row is not tested exactly once."""
+        """Return the predictions in the order of the rows. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
 

@@ -88,10 +88,10 @@ def _split_plain(
         advice = (
             "pass cv=GroupKFold(5)"
             if hasattr(owner, "cv")
-            else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
+            else "pass the estimator to RecalibratedRegressor(..., cv=GroupKFold(5))"
         )
         raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters does not use it. Remedy: "
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use groups. Remedy: "
             f"{advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):

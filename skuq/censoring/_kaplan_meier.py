@@ -79,8 +79,8 @@ def kaplan_meier_curve(
     y : array-like of shape (n,)
         Observed targets, and the times of censoring.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     confidence : float, default=0.95

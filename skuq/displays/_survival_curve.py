@@ -228,8 +228,8 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is larger than y. None means that all targets
-            are observed.
+            True if the target is observed. False if the target is only known to be larger than y. None means
+            that all targets are observed.
         times : array-like of shape (k,), default=None
             Increasing times of the predicted curve. None means 200 times up to the largest y, from 0 or the
             smallest y.

@@ -250,8 +250,8 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         """Return the probability integral transform of the observations, F(y).
 
         At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
-        recalibrators do not use the upper end. They distribute the observation evenly over the values between
-        both ends of the jump.
+        recalibrators do not use the upper end. They use a uniform distribution over the values between both
+        ends of the jump.
 
         Parameters
         ----------

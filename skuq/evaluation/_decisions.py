@@ -289,7 +289,7 @@ def _best_of(actions: ArrayLike, dist: Distribution, loss: Loss, **options: Any)
 
 
 class _Expected:
-    """Expected value of a loss function of the user, as a function of the action."""
+    """Expected value of a loss function that the user passes, for each action."""
 
     def __init__(self, dist: Distribution, loss: LossFunction, breaks: ArrayLike | None) -> None:
         self.n, self.loss = len(dist), loss

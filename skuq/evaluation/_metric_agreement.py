@@ -204,8 +204,8 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
     if isinstance(reports, Mapping):
         if not reports or not all(_is_report(each) for each in reports.values()):
             raise TypeError(
-                "`reports` must be a DataFrame, or a mapping from names to results of uncertainty_report for "
-                "one model."
+                "`reports` must be a DataFrame, or a mapping from model names to results of "
+                "uncertainty_report. Each result must be the report of one model."
             )
         table = pd.DataFrame({name: each["value"] for name, each in reports.items()}).T
         known = _stated_directions(pd.concat(list(reports.values())))

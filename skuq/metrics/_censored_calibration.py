@@ -75,8 +75,8 @@ def interval_coverage_bounds(
     coverage : float, default=0.9
         Nominal coverage of the central interval.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     lower, upper : array-like of shape (n,), default=None
         Known bounds of each target, instead of `event`; None means y.
     sample_weight : array-like of shape (n,), default=None
@@ -145,8 +145,8 @@ def concordance_score(
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
@@ -227,8 +227,8 @@ def survival_calibration_table(
     time : float
         Time, in the units of y.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     n_bins : int, default=10
         Number of bins, with equal numbers of rows.
     confidence : float, default=0.95

@@ -43,8 +43,8 @@ def ipcw_crps_loss(
         Largest time of the score, in the units of y. Some rows must remain uncensored until this time. A time
         that few rows reach increases the variance, because these rows have large weights.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
@@ -131,8 +131,8 @@ def localized_crps_loss(
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     censoring_time : array-like of shape (n,), default=None
         Time at which each row is censored or would have been censored, such as the end of a study. It is y
         for a censored row, and at least y for an observed row; infinite if a row cannot be censored. None
@@ -230,8 +230,8 @@ def ipcw_brier_loss(
     time : float
         Time of the probability, in the units of y. Some rows must be uncensored after this time.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 

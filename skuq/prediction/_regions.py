@@ -49,7 +49,7 @@ class PredictionRegion(ABC):
 
     @abstractmethod
     def bounds(self) -> FloatArray:
-        """Return the smallest box that contains each region.
+        """Return, for each region, the smallest box that contains this region.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class EllipsoidRegion(PredictionRegion):
         return np.asarray(np.sqrt(np.sum(solved**2, axis=1)).reshape(points.shape[:-1]))
 
     def bounds(self) -> FloatArray:
-        """Return the smallest box that contains each ellipsoid.
+        """Return, for each ellipsoid, the smallest box that contains this ellipsoid.
 
         Returns
         -------

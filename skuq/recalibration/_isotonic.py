@@ -171,7 +171,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is only known to be larger than y. None means
+            True if the target is observed. False if the target is only known to be larger than y. None means
             that all targets are observed.
         lower, upper : array-like of shape (n,), default=None
             Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed

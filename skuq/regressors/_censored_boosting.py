@@ -177,8 +177,8 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is larger than y. None means that all targets
-            are observed.
+            True if the target is observed. False if the target is only known to be larger than y. None means
+            that all targets are observed.
         lower, upper : array-like of shape (n,), default=None
             Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed
             target, ``upper=inf`` a right-censored one, and ``lower=0`` a left-censored time.
@@ -225,7 +225,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            Distribution in row order.
+            Distributions in the order of the rows of X.
         """
         bounds = {"event": event, "lower": lower, "upper": upper}
         dist: Distribution = super().fit_transform(X, y, sample_weight, **bounds, **fit_params)

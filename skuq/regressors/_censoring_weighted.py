@@ -126,8 +126,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is larger than y. None means that all targets
-            are observed.
+            True if the target is observed. False if the target is only known to be larger than y. None means
+            that all targets are observed.
         **fit_params : dict
             Further arguments of ``fit`` of the wrapped estimator. Values with one entry per row are divided
             like X.
@@ -167,7 +167,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            Distribution in row order, also of the censored rows.
+            Distributions in the order of the rows of X. Censored rows are included.
         """
         dist: Distribution = super().fit_transform(X, y, sample_weight, event=event, **fit_params)
         return dist

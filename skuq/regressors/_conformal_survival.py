@@ -150,8 +150,8 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Observed times, and the times of censoring. Non-negative.
         event : array-like of bool, shape (n,), default=None
-            True for an observed time, False for a time that is larger than y. None means that all times are
-            observed.
+            True if the time is observed. False if the time is only known to be larger than y. None means that
+            all times are observed.
         censoring_time : array-like of shape (n,), default=None
             Time at which each row is censored or would have been censored. Required if rows are censored.
 

@@ -145,8 +145,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 "lassolars"}
         Name of FLAML's learner.
     wrap : callable, default=UncertaintyRegressor
-        Function of an estimator that returns a regressor with a predictive distribution. FLAML pickles it, so
-        pass a class, a ``functools.partial`` of a class, or a function of a module.
+        Callable that gets an estimator and returns a regressor with a predictive distribution. FLAML pickles
+        the callable. Therefore, pass a class, a ``functools.partial`` of a class, or a function that is
+        defined at module level.
 
     Returns
     -------
@@ -158,8 +159,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If ``base`` is not one of these names. CatBoost is not supported: FLAML chooses the number of its
-        trees on a validation set, which does not work inside the wrapper. Each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported: for CatBoost, FLAML chooses the
+        number of trees on a validation set. This does not work inside the wrapper. Each trial would have 8192
+        trees.
 
     See Also
     --------
