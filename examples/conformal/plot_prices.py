@@ -54,3 +54,10 @@ for name, model in models.items():
 plt.ylabel("coverage of the last 60 days")
 plt.legend(loc="lower right")
 plt.show()
+
+# %%
+# The errors of 2019 are smaller than the errors of the year before. The fixed distributions therefore cover
+# 98 % of the prices. The adapted intervals cover 90 %, and 82 to 97 % of each 60 days. The adapted
+# distributions cover 94 %, and their CRPS is 4 % lower than that of the fixed distributions. The CRPS in the
+# row "intervals" belongs to distributions without the adapted width. Without the file of the prices, the
+# example simulates a series, and the numbers differ.

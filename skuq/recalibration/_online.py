@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -15,9 +14,8 @@ from skuq._conformal.residuals import outside_share
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
-from skuq.recalibration._isotonic import increasing_level_map, isotonic_level_map
+from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
 
 LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
 """Default levels. They include the bounds of 50, 80, 90, 95 and 98 % intervals."""
@@ -68,29 +66,6 @@ class TrackedScores:
         quantiles, nominal = self.quantiles, ndtri(self._levels)
         slope = float(np.ptp(nominal) / np.ptp(quantiles))
         return increasing_level_map(quantiles, nominal, slope if light_tails else max(1.0, slope))
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """Normal scores of F(y-) and F(y), and numbers of repetitions. Each array has shape (n,)."""
-
-    lower: FloatArray
-    upper: FloatArray
-    repetitions: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def followed_by(self, later: ScoredRows, window: int | None) -> ScoredRows:
-        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
-        n_removed = 0 if window is None else max(len(self) + len(later) - window, 0)
-        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
-        return ScoredRows(*(np.concatenate(pair)[n_removed:] for pair in pairs))
-
-    def through(self, level_map: LevelMap) -> tuple[FloatArray, FloatArray]:
-        """Return the mapped scores and their weights. A row on an atom has several scores."""
-        lower, upper = level_map.pieces(self.lower), level_map.pieces(self.upper)
-        return spread_atoms(lower, upper, self.repetitions)[1:]
 
 
 class OnlineRecalibrator(BaseRecalibrator):
@@ -204,7 +179,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         levels = LEVELS if self.levels is None else np.atleast_1d(check_open_unit(self.levels, "levels"))
         if check_increasing(levels, "levels").size < 2:
             raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
-        rows = _scored(dist, y, weight)
+        rows = ScoredRows.from_targets(dist, y, weight)
         outside_share(rows.lower, rows.upper, weight, effective_rows(weight, len(y)), type(self).__name__)
         self._light_tails = dist._light_tails
         self._tracked = TrackedScores(levels)
@@ -243,7 +218,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         check_is_fitted(self)
         checked, target, weight = check_observed(dist, y, sample_weight)
         effective_rows(weight, len(target))  # raises an error if the weights are relative
-        new = _scored(checked, target, weight)
+        new = ScoredRows.from_targets(checked, target, weight)
         rows = self._rows.followed_by(new, self._window)
         following_map = self._map_of(rows)
         self._tracked.update(*new.through(self._first_map))
@@ -251,8 +226,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         return self
 
     def _map_of(self, rows: ScoredRows) -> LevelMap:
-        n = effective_rows(rows.repetitions, len(rows.lower))
-        return isotonic_level_map(rows.lower, rows.upper, rows.repetitions, n, light_tails=self._light_tails)
+        return rows.level_map(light_tails=self._light_tails)
 
     def _set(self, rows: ScoredRows, first_map: LevelMap) -> None:
         self._rows, self._first_map = rows, first_map
@@ -263,7 +237,3 @@ class OnlineRecalibrator(BaseRecalibrator):
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
-
-
-def _scored(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> ScoredRows:
-    return ScoredRows(*pit_scores(dist, y), np.ones(len(y)) if weight is None else weight)

@@ -292,7 +292,7 @@ def test_groups_go_to_the_splitter():
     model = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
     folds = list(GroupKFold(3).split(X, y, groups))
     np.testing.assert_array_equal(model.weights_, MixtureRegressor(TWO, cv=folds).fit(X, y).weights_)
-    with pytest.raises(ValueError, match=r"does not use it\. Remedy: pass cv=GroupKFold"):
+    with pytest.raises(ValueError, match=r"does not use groups\. Remedy: pass cv=GroupKFold"):
         MixtureRegressor(TWO).fit(X, y, groups=groups)
     with config_context(enable_metadata_routing=True):
         routed = MixtureRegressor(TWO, cv=GroupKFold(3)).fit(X, y, groups=groups)
