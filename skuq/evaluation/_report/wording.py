@@ -74,7 +74,7 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one model, with its interval, the range of calibrated models and the optimum."""
+    """A metric of one model: value, interval, optimum, and range of the values of calibrated models."""
 
     spec: MetricSpec
     value: float
