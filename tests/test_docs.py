@@ -602,7 +602,7 @@ PEERS = ROOT / "docs/explanation/peers.rst"
 # What the column of skuq claims, by row: an expression that is true, of public names and the data below.
 FEATURES = {
     "estimators that scikit-learn clones and searches over": "clone(model).get_params()['cv'] == 3",
-    "distributions through scikit-learn's pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
+    "pipelines and searches of scikit-learn return distributions": "len(skuq.predict_dist(search, X)) == 90",
     "scorers of distributions": "search.best_score_ < 0",
     "a distribution for any regressor": "isinstance(model.predict_dist(X), distributions.Distribution)",
     "probabilistic models": "hasattr(regressors.LeastSquaresRegressor, 'predict_dist')",

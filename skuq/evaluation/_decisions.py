@@ -102,9 +102,9 @@ def expected_loss(
     The last expression does not depend on a. For a discrete distribution, the expected value of a function is
     a sum over the possible values. If there are more than 1000 possible integers, the sum uses about 500 of
     them. For a continuous distribution, the expected value is an integral over the levels. It needs about 250
-    calls of the function, or 250 calls per component of a mixture. For smooth functions, the relative error
-    was below 1e-7 in tests with all families. A jump that is missing in `breaks` causes an error of up to a
-    few percent of the jump.
+    calls of the function. For a mixture, each component needs about 250 calls. For smooth functions, the
+    relative error was below 1e-7 in tests with all families. A jump that is missing in `breaks` causes an
+    error of up to a few percent of the jump.
 
     **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
     X are correct. The estimate is wrong in two cases. Neither case can be detected without observed targets:

@@ -41,7 +41,7 @@ def ipcw_crps_loss(
         Forecast of every target.
     upper : float
         Largest time of the score, in the units of y. Some rows must remain uncensored until this time. If few
-        rows do, these rows have large weights, and the variance of the score is large.
+        rows remain, their weights are large, and so is the variance of the score.
     event : array-like of bool, shape (n,), default=None
         True if the target is observed. False if the target is only known to be larger than y. None means that
         all targets are observed.

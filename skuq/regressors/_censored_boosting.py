@@ -24,7 +24,7 @@ from skuq.regressors._censored.trees import ENGINES, BoostedFold, Rows, TreeOpti
 
 
 class OutOfFold(NamedTuple):
-    """Tested rows, and the location and log-scale that models without these rows predict for them."""
+    """Tested rows, and the predicted location and log-scale. No model was trained on its tested rows."""
 
     rows: IntArray
     theta: FloatArray

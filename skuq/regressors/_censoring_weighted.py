@@ -25,7 +25,7 @@ from skuq.regressors._method_rules import is_calibrated
 
 
 class CensoringWeightedRegressor(BaseCensoredRegressor):
-    r"""Any regressor for right-censored targets, by inverse probability of censoring weights (IPCW).
+    r"""Any regressor for right-censored targets, with inverse probability of censoring weights (IPCW).
 
     The wrapped regressor is fitted to the rows with an observed target. Weights let these rows also represent
     the censored rows. The method makes no assumption about the distribution of the target. The times of
