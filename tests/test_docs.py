@@ -60,6 +60,7 @@ OPTIONAL = {
     r"pyarrow|dask\.dataframe": ["pyarrow"],
     "skops": ["skops"],
     "sksurv|lifelines": ["sksurv", "lifelines"],
+    "sktime": ["sktime"],
 }
 
 # What a page claims of its own results.
@@ -291,6 +292,16 @@ CLAIMS = {
         "abs(covered_raw - 0.53) < 0.05 and abs(covered - 0.94) < 0.02",
         "np.abs(np.subtract(epistemic, [0.11, 0.06])).max() < 0.02",
         "np.abs(np.subtract(error, [0.11, 0.06])).max() < 0.02",
+    ],
+    "docs/guides/how_to/sequences.py": [
+        "table.loc['fixed', 'coverage'] < 0.65 and table.loc['online', 'coverage'] > 0.87",
+        "table.loc['online', 'CRPS'] < 0.96 * table.loc['fixed', 'CRPS']",
+        "((by_horizon > 0.85) & (by_horizon < 0.95)).all() and 0.8 < np.mean(sums) < 0.97",
+        "len(pending) == 10 and np.nanmax(targets) == 51",
+    ],
+    "docs/explanation/forecasting-packages.rst": [
+        "same_points and bounds.shape == (3, 2) and total.std()[0] > 2",
+        "np.abs(coverage - 0.9).max() < 0.05",
     ],
     "docs/guides/how_to/prediction_sets.py": [
         "plain < 0.93 < covered and covered > 0.935",

@@ -22,19 +22,19 @@ from skuq._validation import (
     check_support,
 )
 from skuq.distributions._discrete.atoms import log_masses
+from skuq.distributions._expectation.expected_values import mean_distance, moments
+from skuq.distributions._expectation.integer_sums import AtomHooks
+from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._messages import NO_DECOMPOSITION, NO_DENSITY, NO_MEAN
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM, quantile_landmarks, value_crps
-from skuq.distributions._numerics.expected_values import mean_distance, moments
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice
 from skuq.distributions._numerics.level_quadrature import level_crps
 from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
-from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 
-class Distribution(RowContainer["Distribution"]):
+class Distribution(AtomHooks, RowContainer["Distribution"]):
     """Independent univariate predictive distributions, one row per sample.
 
     `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one. The
@@ -131,14 +131,6 @@ class Distribution(RowContainer["Distribution"]):
 
     def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
         return OutcomeRule(self, breaks)
-
-    def _listed_atoms(self) -> Atoms | None:
-        """Return all atoms and their probabilities, each of shape (n,), or None if there is no list."""
-        return None
-
-    def _lattice(self) -> Lattice | None:
-        """Return the numbered atoms if their probabilities are smooth between landmarks, otherwise None."""
-        return None
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
@@ -256,8 +248,8 @@ class Distribution(RowContainer["Distribution"]):
         """Return the probability integral transform of the observations, F(y).
 
         At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
-        recalibrators do not use the upper end. They distribute the observation evenly over the values between
-        both ends of the jump.
+        recalibrators do not use the upper end. They use a uniform distribution over the values between both
+        ends of the jump.
 
         Parameters
         ----------
