@@ -203,8 +203,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            Computed in closed form if the family has one, and otherwise as the integral of the quantile
-            function.
+            Closed form of the family, or the integral of the quantile function if there is none.
         """
         return self._mean_and_std[0].copy()
 
@@ -236,8 +235,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            Values in the units of the target. Infinite values are allowed. A single number is used for every
-            row.
+            Values in the units of the target, also infinite. A single number is used for every row.
 
         Returns
         -------
@@ -433,8 +431,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
             Bounds in the units of the target, for all rows or one per row. ``lower`` must be less than
             ``upper``.
         integer : bool, default=False
-            Whether Y is also rounded to the nearest integer. With True, the bounds must be integers or
-            infinite.
+            Whether Y is also rounded to the nearest integer. Finite bounds must then be integers.
 
         Returns
         -------

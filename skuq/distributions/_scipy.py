@@ -169,7 +169,8 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.logpdf(y), dtype=float)
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        return np.asarray(self.frozen.logpmf(y), dtype=float)
+        finite = np.isfinite(y)
+        return np.where(finite, self.frozen.logpmf(np.where(finite, y, 0.0)), -np.inf)
 
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._discrete:
