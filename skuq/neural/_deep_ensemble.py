@@ -106,7 +106,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
         With ``batch_size="auto"``, the second training has 64 rows per batch.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -141,8 +142,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
     factor_ : float or ndarray of shape (d,)
-        Factor by which calibration multiplies the standard deviations, one per target. It is above 1 if the
-        model is overconfident, and 1 without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration. For several targets, there is one factor per target.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_outputs_ : int

@@ -330,7 +330,7 @@ def test_metadata_routing_gives_each_member_what_it_requests():
     with_weights, without = model.estimators_
     np.testing.assert_allclose(with_weights.predict(X), BayesianRidge().fit(X, y, weight).predict(X))
     np.testing.assert_allclose(without.predict(X), BayesianRidge().fit(X, y).predict(X))
-    with pytest.raises(TypeError, match=r"takes no parameters \['color'\]"):
+    with pytest.raises(TypeError, match=r"does not accept the parameters \['color'\]"):
         MixtureRegressor(TWO).fit(X, y, color="red")
 
 
