@@ -22,7 +22,10 @@ def period_starts(first: Any, last: Any) -> pd.Index[Any]:
     if first == last:
         starts = pd.Index([first])
     elif isinstance(first, pd.Timestamp):
-        starts = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        exact = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        days = exact.ceil("D")
+        # Dates without hours have periods that begin with a day.
+        starts = days if first == days[0] and last == last.normalize() and days.is_unique else exact
     else:
         starts = pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
     return starts

@@ -43,7 +43,7 @@ def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict
     for name in given:
         if not has_fit_parameter(recalibrator, name):
             raise ValueError(
-                f"`{name}` is given, but {type(recalibrator).__name__} does not take it and would treat "
-                "censored targets as observed. Use recalibrator=IsotonicRecalibrator()."
+                f"`{name}` is given, but {type(recalibrator).__name__} does not take it. The recalibrator "
+                "would treat censored targets as observed. Use recalibrator=IsotonicRecalibrator()."
             )
     return {name: np.asarray(values)[rows] for name, values in given.items()}

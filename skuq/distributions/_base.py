@@ -22,19 +22,19 @@ from skuq._validation import (
     check_support,
 )
 from skuq.distributions._discrete.atoms import log_masses
+from skuq.distributions._expectation.expected_values import mean_distance, moments
+from skuq.distributions._expectation.integer_sums import AtomHooks
+from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._messages import NO_DECOMPOSITION, NO_DENSITY, NO_MEAN
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM, quantile_landmarks, value_crps
-from skuq.distributions._numerics.expected_values import mean_distance, moments
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice
 from skuq.distributions._numerics.level_quadrature import level_crps
 from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
-from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 
-class Distribution(RowContainer["Distribution"]):
+class Distribution(AtomHooks, RowContainer["Distribution"]):
     """Independent univariate predictive distributions, one row per sample.
 
     `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one. The
@@ -132,14 +132,6 @@ class Distribution(RowContainer["Distribution"]):
     def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
         return OutcomeRule(self, breaks)
 
-    def _listed_atoms(self) -> Atoms | None:
-        """Return all atoms and their probabilities, each of shape (n,), or None if there is no list."""
-        return None
-
-    def _lattice(self) -> Lattice | None:
-        """Return the numbered atoms if their probabilities are smooth between landmarks, otherwise None."""
-        return None
-
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         finite = self._finite_part()
         if finite is not self:
@@ -211,8 +203,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            Computed in closed form if the family has one, and otherwise as the integral of the quantile
-            function.
+            Closed form of the family, or the integral of the quantile function if there is none.
         """
         return self._mean_and_std[0].copy()
 
@@ -244,8 +235,7 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            Values in the units of the target. Infinite values are allowed. A single number is used for every
-            row.
+            Values in the units of the target, also infinite. A single number is used for every row.
 
         Returns
         -------
@@ -258,8 +248,8 @@ class Distribution(RowContainer["Distribution"]):
         """Return the probability integral transform of the observations, F(y).
 
         At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
-        recalibrators do not use the upper end. They distribute the observation evenly over the values between
-        both ends of the jump.
+        recalibrators do not use the upper end. They use a uniform distribution over the values between both
+        ends of the jump.
 
         Parameters
         ----------
@@ -297,10 +287,7 @@ class Distribution(RowContainer["Distribution"]):
             Natural logarithm of the probability of y. Minus infinity if y is not an atom.
         """
         values = self._check_y(y)
-        if self.has_density:
-            return np.full(len(self), -np.inf)
-        finite = np.isfinite(values)
-        return np.where(finite, self._logpmf(np.where(finite, values, 0.0)), -np.inf)
+        return np.full(len(self), -np.inf) if self.has_density else self._logpmf(values)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the logarithm of the density at ``y``.
@@ -444,8 +431,7 @@ class Distribution(RowContainer["Distribution"]):
             Bounds in the units of the target, for all rows or one per row. ``lower`` must be less than
             ``upper``.
         integer : bool, default=False
-            Whether Y is also rounded to the nearest integer. With True, the bounds must be integers or
-            infinite.
+            Whether Y is also rounded to the nearest integer. Finite bounds must then be integers.
 
         Returns
         -------

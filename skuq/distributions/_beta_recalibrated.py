@@ -16,10 +16,10 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._members import read_weights
 from skuq.distributions._numerics.beta_maps import BetaMaps
 from skuq.distributions._numerics.cdf_quadrature import LANDMARK_TAIL, quantile_landmarks
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._row_container import check_univariate
 
 _TINY = float(np.finfo(float).tiny)

@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._numerics.integer_sums import INTEGERS, Lattice
+from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
 from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 

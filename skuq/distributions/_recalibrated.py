@@ -16,12 +16,12 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape

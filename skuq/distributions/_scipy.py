@@ -17,7 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.counts import count_means
 from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
-from skuq.distributions._numerics.integer_sums import INTEGERS, Lattice
+from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -169,7 +169,8 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.logpdf(y), dtype=float)
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        return np.asarray(self.frozen.logpmf(y), dtype=float)
+        finite = np.isfinite(y)
+        return np.where(finite, self.frozen.logpmf(np.where(finite, y, 0.0)), -np.inf)
 
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._discrete:

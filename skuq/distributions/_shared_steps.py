@@ -14,9 +14,9 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._numerics.integer_sums import Atoms
+from skuq.distributions._expectation.integer_sums import Atoms
+from skuq.distributions._numerics.step_integrals import StepIntegrals
 from skuq.distributions._shared_empirical import MOST_LANDMARKS
-from skuq.distributions._step_integrals import StepIntegrals
 from skuq.distributions._step_table import StepTable
 
 _BLOCK = 1 << 20

@@ -116,7 +116,7 @@ class StepTable:
         if dense.ndim != 2 or dense.shape[1:] != np.shape(thresholds) or dense.size == 0:
             raise ValueError(
                 f"`cdfs` must have shape (n_cdfs, m) for m thresholds, got {dense.shape} and "
-                f"{np.shape(thresholds)} thresholds."
+                f"{np.size(thresholds)} thresholds."
             )
         if (np.diff(dense, axis=1) < 0).any():
             raise ValueError("`cdfs` must be increasing in each row.")

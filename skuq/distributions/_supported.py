@@ -18,15 +18,15 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import Concatenated, stack_rows
 from skuq.distributions._discrete.atoms import log_difference, log_masses
 from skuq.distributions._discrete.step_sums import TAIL, Term, step_moments, sum_steps, with_atoms
+from skuq.distributions._expectation.expected_values import rule_moments
+from skuq.distributions._expectation.integer_sums import INTEGERS, Atoms, Lattice
+from skuq.distributions._expectation.outcome_panels import StepPanels
+from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._numerics.cdf_quadrature import UNIFORM, step_terms, value_crps, value_moments
-from skuq.distributions._numerics.expected_values import rule_moments
-from skuq.distributions._numerics.integer_sums import INTEGERS, Atoms, Lattice
 from skuq.distributions._numerics.level_quadrature import level_moments
-from skuq.distributions._numerics.outcome_panels import StepPanels
-from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._truncated import Truncated

@@ -14,9 +14,9 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._numerics.expected_values import moments
+from skuq.distributions._expectation.expected_values import moments
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice
 from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice
 from skuq.distributions._numerics.level_quadrature import (
     Winsorized,
     level_crps,

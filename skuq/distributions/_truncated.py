@@ -13,8 +13,8 @@ from skuq._validation import check_support
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete.atoms import log_difference
-from skuq.distributions._numerics.expected_values import rule_moments
-from skuq.distributions._numerics.integer_sums import Atoms, Lattice, cdf_steps
+from skuq.distributions._expectation.expected_values import rule_moments
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 
 _LEAST_LEVEL = 1e-13
 """Smallest level that is used for a base with atoms. It is larger than the rounding error of a level."""

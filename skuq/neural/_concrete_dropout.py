@@ -44,7 +44,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 1.09 times as large with False.
+        sets, the CRPS with False is 1.09 times the CRPS with "crps".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data

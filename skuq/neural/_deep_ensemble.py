@@ -68,7 +68,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         scored. With `bootstrap`, it is scored on out-of-bag rows, and otherwise on held-out rows. Valid
         scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`.
         "auto" means "crps", or "squared_error" if the members do not predict a noise variance. On four small
-        data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large with False.
+        data sets, the CRPS with "nll" is 1.03 times the CRPS with "crps". The CRPS with False is 0.98 times
+        the CRPS with "crps".
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the uncalibrated distribution.
@@ -91,7 +92,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float, default=0.008
         Initial learning rate of Adam. The defaults of single networks are a learning rate of 0.003 and
-        batches of 32 rows. With these values, the CRPS on seven data sets is 1.08 times as large.
+        batches of 32 rows. On seven data sets, the CRPS with these values is 1.08 times the CRPS with the
+        defaults of this class.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int or "auto", default="auto"
@@ -332,8 +334,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     def _joint_loss(self, name: str, loss: TrainingLoss, d: int) -> JointLoss:
         if loss.n_outputs == 1:
             raise ValueError(
-                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}, which "
-                "scores only means. Use for example 'nll'."
+                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}. This loss "
+                "scores only means. Use, for example, 'nll'."
             )
         return JointLoss(cast(Loss, loss), d)
 
@@ -343,8 +345,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         for name, value in (("output", "moments"), ("support", None)):
             if getattr(self, name) != value:
                 raise ValueError(
-                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. Use "
-                    "MultiOutputUncertaintyRegressor around this estimator for other values."
+                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. For "
+                    "other values, use MultiOutputUncertaintyRegressor(estimator)."
                 )
         targets = check_targets(y, self)
         check_complete(targets.values, targets.labels)

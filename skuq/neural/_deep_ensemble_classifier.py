@@ -20,8 +20,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     The classifier predicts class probabilities and the epistemic part of their entropy. The epistemic part
     measures the disagreement between the members and decreases with more data. Prefer `MCDropoutClassifier`
-    if you can afford only one network. `skuq.classifiers.ConformalClassifier` around this classifier predicts
-    sets of classes with guaranteed coverage.
+    if you can afford only one network. Pass this classifier to `skuq.classifiers.ConformalClassifier` to
+    predict sets of classes with guaranteed coverage.
 
     Parameters
     ----------

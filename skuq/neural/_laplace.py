@@ -22,7 +22,7 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
-    r"""Network that is trained by squared errors and has a normal posterior of the last layer's weights.
+    r"""Network that minimizes squared errors and has a normal posterior of the last layer's weights.
 
     The regressor estimates the uncertainty of a prediction at the cost of one plain network, because the
     posterior, the prior and the noise variance have closed forms. The noise is the same for all x. Prefer

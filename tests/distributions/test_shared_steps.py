@@ -12,10 +12,10 @@ from skuq.distributions import (
     SharedSteps,
     StepTable,
     _shared_steps,
-    _step_integrals,
     _step_table,
     concat,
 )
+from skuq.distributions._numerics import step_integrals
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
 CDFS = np.array([[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]])
@@ -32,7 +32,7 @@ def as_empirical():
 @pytest.mark.parametrize("block", [1, 9, 1 << 20])
 def test_equals_the_dense_distribution(block, monkeypatch):
     monkeypatch.setattr(_shared_steps, "_BLOCK", block)
-    monkeypatch.setattr(_step_integrals, "BLOCK", block)
+    monkeypatch.setattr(step_integrals, "BLOCK", block)
     ours, dense = SharedSteps(TABLE, POSITION), as_empirical()
     assert_allclose(ours.mean(), dense.mean(), rtol=1e-14)
     assert_allclose(ours.std(), dense.std(), rtol=1e-14)

@@ -217,7 +217,7 @@ def test_conformal_intervals_that_need_more_rows_cost_infinitely_much():
         ({"loss": bounded, "breaks": [np.nan]}, "`breaks` must be finite"),
         ({"loss": bounded, "breaks": [[1.0]]}, "`breaks` must have shape"),
         ({"loss": lambda a, y: 1.0}, r"`loss` must return an array of shape \(7,\)"),
-        ({"loss": lambda a, y: np.nan * y}, "`loss` must return numbers, got NaN"),
+        ({"loss": lambda a, y: np.nan * y}, "`loss` must not return NaN, got NaN"),
     ],
 )
 def test_bad_arguments_are_named(options, message):

@@ -238,7 +238,11 @@ def test_bad_features(X, error, message):
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
         ({"cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
         ({"cv": 7}, ValueError, "`y_true` must have at least one row per fold, got 6 rows .* for 7 folds"),
-        ({"cv": TimeSeriesSplit(2)}, ValueError, "`cv` must test every row exactly once, got 4 of 6 rows"),
+        (
+            {"cv": TimeSeriesSplit(2)},
+            ValueError,
+            "`cv` must test every row exactly once, got 4 test rows that",
+        ),
         ({"cv": [*FOLDS, FOLDS[0]]}, ValueError, "`cv` must test every row exactly once.* in 9 tests"),
         ({"classifier": LinearRegression()}, TypeError, "`classifier` must be a scikit-learn classifier"),
         ({"classifier": LogisticRegression}, TypeError, "`classifier` must be a scikit-learn classifier"),

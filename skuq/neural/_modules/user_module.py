@@ -1,4 +1,4 @@
-"""Stacked networks that a function of the user builds, computed by ``torch.func``."""
+"""Stacked networks from a function that the user passes. ``torch.func`` computes them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
     shifted = report_of(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_simulations=40)
     assert shifted.loc["bias", "value"] == pytest.approx(np.mean(dist.loc + 0.5 - y), rel=1e-12)
     assert shifted.loc["bias", "reading"].startswith(f"forecasts are {number(shifted.loc['bias', 'value'])} ")
-    assert "more than for targets drawn from the forecasts" in shifted.loc["bias", "reading"]
+    assert "more than if the forecasts were right" in shifted.loc["bias", "reading"]
     assert shifted.loc["bias", "low"] < shifted.loc["bias", "value"] < shifted.loc["bias", "high"]
 
 
@@ -130,7 +130,7 @@ def test_the_words_give_the_direction(truth, factor, word):
     comparison = {
         "overconfident": "worse than a calibrated model",
         "calibrated": "a calibrated model has",
-        "underconfident": "the forecasts are too wide",
+        "underconfident": "some rows have too wide forecasts",
     }[word]
     assert comparison in report.loc["crps", "reading"]
     expected = "by chance" if word == "calibrated" else "worse than a calibrated model"

@@ -11,7 +11,7 @@ import numpy as np
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._discrete.step_sums import Term
-from skuq.distributions._numerics.integer_sums import SIZE, Atoms, Lattice, RowMap, sum_rule
+from skuq.distributions._expectation.integer_sums import SIZE, Atoms, Lattice, RowMap, sum_rule
 from skuq.distributions._numerics.level_quadrature import (
     FINE,
     LevelQuantiles,
@@ -103,7 +103,7 @@ class Panels(ABC):
         """Yield the panel, the weight and the outcome of each node."""
 
     @abstractmethod
-    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: IntArray) -> Weighted: ...
+    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: Any) -> Weighted: ...
 
 
 class LevelPanels(Panels):
@@ -263,10 +263,11 @@ class StepPanels(SumPanels):
 
         def term(integer: FloatArray) -> FloatArray:
             share = np.clip(inside - integer, 0.0, 1.0)
-            return share * below(self._dist._cdf(integer)) + (1 - share) * above(self._dist._sf(integer))
+            cdf, sf = self._dist._cdf(integer), self._dist._sf(integer)
+            return np.asarray(share * below(cdf) + (1 - share) * above(sf))
 
         beyond = np.maximum(y - inside, 0.0) * below(one) + np.maximum(inside - y, 0.0) * above(one)
-        return beyond + self.integrate(term, np.floor(inside)[np.newaxis])
+        return np.asarray(beyond) + self.integrate(term, np.floor(inside)[np.newaxis])
 
     def _tail_nodes(self) -> Weighted:
         return iter(())
@@ -280,9 +281,10 @@ def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[
     for low, high in pairwise(marks - origin):
         far = rows & (low * high > 0) & (high - low > SIZE)
         ratio = np.divide(high, low, out=np.ones_like(low), where=far)
-        pieces = int(np.clip(np.ceil(np.abs(np.log2(ratio)).max()), 1, _MOST_PIECES))
-        for piece in range(pieces):
-            share = piece / pieces
+        pieces = np.clip(np.ceil(np.abs(np.log2(ratio))), 1, _MOST_PIECES)
+        for piece in range(int(pieces.max())):
+            # The marks of a row must not depend on other rows. A row with fewer pieces repeats its last mark.
+            share = np.minimum(piece / pieces, 1.0)
             yield origin + np.rint(np.where(far, low * ratio**share, low + (high - low) * share))
     yield marks[-1]
 

@@ -24,7 +24,7 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.distributions._numerics.integer_sums import SIZE, sum_rule
+from skuq.distributions._expectation.integer_sums import SIZE, sum_rule
 from skuq.evaluation import expected_loss
 
 LEVEL_MAP = LevelMap([0.1, 0.35, 0.8, 0.97], [0.04, 0.3, 0.85, 0.99])

@@ -8,9 +8,9 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq.distributions._discrete.step_sums import MOST_ATOMS
+from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._numerics.cdf_quadrature import value_mean_distance, value_moments
 from skuq.distributions._numerics.level_quadrature import level_mean_distance, level_moments
-from skuq.distributions._numerics.outcome_rule import OutcomeRule
 
 _TAIL = np.asarray(1e-13)
 

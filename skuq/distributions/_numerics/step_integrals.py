@@ -18,14 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq.distributions._step_table import StepTable
+from skuq._typing import FloatArray, IntArray
 
 BLOCK = 1 << 18
 """Number of cdf values that are dense at the same time."""
+
+
+class Table(Protocol):
+    @property
+    def thresholds(self) -> FloatArray: ...
+    @property
+    def n_cdfs(self) -> int: ...
+    def _dense(self, steps: slice, cdfs: IntArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class _Block:
 class StepIntegrals:
     """Integrals of all rows. Row i is between two neighboring cdfs, at ``position[i]``."""
 
-    def __init__(self, table: StepTable, position: FloatArray) -> None:
+    def __init__(self, table: Table, position: FloatArray) -> None:
         lower = np.floor(position).astype(np.int64)
         self._table, self._share = table, position - lower
         self._cdfs = np.unique(np.append(lower, np.minimum(lower + 1, table.n_cdfs - 1)))

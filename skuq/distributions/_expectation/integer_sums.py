@@ -38,6 +38,18 @@ class Lattice:
     index: RowMap
 
 
+class AtomHooks:
+    """Hooks that families with many atoms override."""
+
+    def _listed_atoms(self) -> Atoms | None:
+        """Return all atoms and their probabilities, each of shape (n,), or None if there is no list."""
+        return None
+
+    def _lattice(self) -> Lattice | None:
+        """Return the numbered atoms if their probabilities are smooth between landmarks, otherwise None."""
+        return None
+
+
 INTEGERS = Lattice(np.array, np.array)
 """The atom of an integer is the integer itself."""
 

@@ -16,9 +16,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
-from skuq.distributions._numerics.integer_sums import Lattice, RowMap
-from skuq.distributions._numerics.level_quadrature import times
-from skuq.distributions._numerics.outcome_panels import (
+from skuq.distributions._expectation.integer_sums import Lattice, RowMap
+from skuq.distributions._expectation.outcome_panels import (
     MOST_KEPT,
     Leaf,
     LevelPanels,
@@ -28,6 +27,7 @@ from skuq.distributions._numerics.outcome_panels import (
     tail_masses,
     tail_nodes,
 )
+from skuq.distributions._numerics.level_quadrature import times
 
 Atom: TypeAlias = tuple[FloatArray, FloatArray]
 """Outcome and probability of an atom in each row, both of shape (n,)."""
