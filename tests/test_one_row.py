@@ -45,7 +45,7 @@ LEVEL_MAP = ([-1.5, -0.2, 0.4, 1.3], [-1.0, -0.4, 0.7, 1.1])
 def integrals(monkeypatch):
     """Names of the integrals over levels that are computed."""
     computed = []
-    moments, table = _base.level_moments, _recalibrated.CrpsTable
+    moments, table = _base.moments, _recalibrated.CrpsTable
 
     def counted_moments(dist):
         computed.append("moments")
@@ -55,7 +55,7 @@ def integrals(monkeypatch):
         computed.append("crps")
         return table(*args)
 
-    monkeypatch.setattr(_base, "level_moments", counted_moments)
+    monkeypatch.setattr(_base, "moments", counted_moments)
     monkeypatch.setattr(_recalibrated, "CrpsTable", counted_table)
     return computed
 

@@ -223,7 +223,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Target of an observed row, and time of censoring of a censored row. Use rows on which the model
+            Observed targets. For a censored row, the time of censoring. Use rows on which the model
             was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.

@@ -91,7 +91,7 @@ def survival_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row. Use rows on which no model was
+        Observed targets. For a censored row, the time of censoring. Use rows on which no model was
         trained.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target, or a mapping from names to the forecasts of several models.

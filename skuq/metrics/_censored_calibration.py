@@ -69,7 +69,7 @@ def interval_coverage_bounds(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     coverage : float, default=0.9
@@ -141,7 +141,7 @@ def concordance_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
@@ -222,7 +222,7 @@ def survival_calibration_table(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float

@@ -36,7 +36,7 @@ def ipcw_crps_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     upper : float
@@ -129,7 +129,7 @@ def localized_crps_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
@@ -228,7 +228,7 @@ def ipcw_brier_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Target of an observed row, and time of censoring of a censored row.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float

@@ -66,7 +66,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     See Also
     --------
     CensoredBoostingRegressor : Boosting with the likelihood of censored rows. It also accepts two bounds per
-    row. skuq.censoring.censoring_weights : The weights without features.
+        row.
+    skuq.censoring.censoring_weights : The weights without features.
 
     Notes
     -----

@@ -224,7 +224,7 @@ def test_a_metric_of_events_needs_one(metric):
 
 def test_times_without_uncensored_rows_are_refused():
     event = EVENT & (Y < 4)  # the largest y is censored
-    with pytest.raises(ValueError, match=r"`upper` must be.*got 5.*uncensored is 0 after 4"):
+    with pytest.raises(ValueError, match=r"`upper` must be.*got 5.*uncensored is 0 after time 4"):
         ipcw_crps_loss(Y, DIST, event=event, upper=5.0)
     with pytest.raises(ValueError, match=r"`time` must be.*got 4.*uncensored is 0 from time 4 on"):
         ipcw_brier_loss(Y, DIST, event=event, time=4.0)
