@@ -119,7 +119,7 @@ def test_bad_input_changes_nothing():
             pending.add(rows, **options)
     for y, options, words in (
         (np.inf, {"time": 1}, "finite or NaN, got inf"),
-        ([[1.0]], {"time": 1}, "one or several"),
+        ([[1.0]], {"time": 1}, "a number or a 1-D array"),
         ([1.0, 2.0], {"time": 1}, "`time` must have 2 values"),
         (1.0, {"time": 1, "series": ["a", "b"]}, "1 labels"),
     ):
