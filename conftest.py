@@ -15,8 +15,8 @@ collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaus
 collect_ignore += [
     f"skuq/integrations/{name}" for name in ("dask", "flaml", "mlflow", "tpot") if find_spec(name) is None
 ]
-if find_spec("torch") is None or find_spec("skorch") is None:
-    collect_ignore_glob = ["skuq/neural/*"]
+collect_ignore_glob = [] if find_spec("torch") and find_spec("skorch") else ["skuq/neural/*"]
+collect_ignore_glob += [] if find_spec("jinja2") else ["skuq/displays/_html_report/*"]
 
 
 @pytest.fixture(autouse=True)

@@ -55,8 +55,11 @@ from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    CensoredBoostingRegressor,
+    CensoringWeightedRegressor,
     ConformalRegionRegressor,
     ConformalRegressor,
+    ConformalSurvivalRegressor,
     CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
@@ -128,11 +131,14 @@ def regressor_lines() -> Iterator[Line]:
         ),
         "MultiOutputUncertaintyRegressor": MultiOutputUncertaintyRegressor(Ridge(), random_state=0),
         "ConformalRegionRegressor": ConformalRegionRegressor(Ridge(), random_state=0),
+        "CensoredBoostingRegressor": CensoredBoostingRegressor(n_estimators=5, cv=2, random_state=0),
+        "CensoringWeightedRegressor": CensoringWeightedRegressor(LeastSquaresRegressor(), random_state=0),
     }
     targets: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "HurdleRegressor": lambda y: np.maximum(y, 0.0),
         "MultiOutputUncertaintyRegressor": lambda y: np.column_stack([y, y**2]),
         "ConformalRegionRegressor": lambda y: np.column_stack([y, y**2]),
+        "CensoredBoostingRegressor": np.exp,
     }
     if find_spec("gpytorch"):
         sparse = skuq.regressors.SparseGaussianProcessRegressor(20, max_iter=5, random_state=0)
@@ -151,6 +157,16 @@ def regressor_lines() -> Iterator[Line]:
             return lambda: model.fit(X, y).predict_interval(X)
 
         yield Line(f"{name}: fit, interval", make)
+
+    def make_bound(n: int) -> Callable[[], object]:
+        X, y = table(n)
+        time, end = np.exp(y), np.random.default_rng(0).exponential(20.0, n)
+        boosting = CensoredBoostingRegressor(n_estimators=5, cv=2, random_state=0)
+        model = ConformalSurvivalRegressor(boosting, random_state=0)
+        known = {"event": time <= end, "censoring_time": end}
+        return lambda: model.fit(X, np.minimum(time, end), **known).predict(X)
+
+    yield Line("ConformalSurvivalRegressor: fit, lower bound", make_bound)
 
 
 def classes(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Censored targets: checks of the arguments, the product-limit estimator, and weights of observed rows.
 
-A row is right-censored if its target is known to be larger than y. An event at the time of a censoring counts
-as earlier, so that the event is observed.
+A row is right-censored if its target is only known to be larger than y. If an event and a censoring have the
+same time, the event counts as earlier.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def read_event(event: Any, n: int) -> BoolArray | None:
         mask = mask.astype(bool)  # a column of a DataFrame may have the type object
     if mask.dtype != bool:
         raise TypeError(
-            f"`event` must be boolean, True for an observed target and False for a censored one, got "
-            f"{mask.dtype}. For 1 and 0, pass `event == 1`."
+            f"`event` must be boolean, True for an observed target and False for a censored target, got "
+            f"{mask.dtype}. If the values are 1 and 0, pass `event == 1`."
         )
     check_rows(mask, "event", n)
     return None if mask.all() else mask
@@ -56,7 +56,7 @@ def require_events(event: BoolArray | None, weight: FloatArray | None = None) ->
     if event is not None and not (event if weight is None else event & (weight > 0)).any():
         raise ValueError(
             f"`event` must be True in at least one row, but all {event.size} targets are censored. Check "
-            "that True means observed, or observe for a longer time."
+            "that True means observed, or collect data for a longer time."
         )
 
 
@@ -65,8 +65,8 @@ def read_bounds(y: FloatArray, event: Any = None, lower: Any = None, upper: Any 
     mask = read_event(event, y.size)
     if event is not None and not (lower is None and upper is None):
         raise ValueError(
-            "`event` and `lower` or `upper` are given, but they may contradict each other. Pass only the "
-            "bounds, with `upper=inf` for a right-censored row."
+            "`event` cannot be passed together with `lower` or `upper`. Pass only the bounds, with "
+            "`upper=inf` for a right-censored row."
         )
     if mask is not None:
         return Bounds(y, np.where(mask, y, np.inf))
@@ -100,8 +100,8 @@ def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | N
     wrong = np.where(observed, ends < y, ends != y)
     if wrong.any():
         row = int(np.argmax(wrong))
-        kind = "at least y for an observed row" if observed[row] else "y for a censored row"
-        raise ValueError(f"`{name}` must be {kind}, got {ends[row]:g} and y = {y[row]:g} at row {row}.")
+        kind = "be at least y for an observed row" if observed[row] else "equal y for a censored row"
+        raise ValueError(f"`{name}` must {kind}, got {ends[row]:g} and y = {y[row]:g} at row {row}.")
     return ends
 
 
@@ -112,9 +112,19 @@ def check_times(values: FloatArray, name: str) -> FloatArray:
     return values
 
 
+def bound_scores(dist: Any, bounds: Bounds) -> Bounds:
+    """Return the normal scores of the known bounds of each target under its distribution."""
+    low, high = (
+        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
+        for end in (bounds.lower, bounds.upper)
+    )
+    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
+    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
+
+
 def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """Return the logarithm of the standard normal probability between two scores."""
-    mirror = low > 0  # probabilities near 0 are more precise than probabilities near 1
+    mirror = low > 0  # Probabilities near 0 are more precise than probabilities near 1.
     below, above = (log_ndtr(np.where(mirror, -a, b)) for a, b in ((high, low), (low, high)))
     with np.errstate(divide="ignore", invalid="ignore"):
         mass = above + np.log1p(-np.exp(below - above))
@@ -126,7 +136,7 @@ def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class StepSurvival:
-    """Product-limit estimate, with the probability to exceed each distinct time."""
+    """Product-limit estimate: the probability that a target exceeds each distinct time."""
 
     times: FloatArray
     survival: FloatArray
@@ -168,7 +178,7 @@ def product_limit(
         np.bincount(place.ravel(), ones * mask, minlength=times.size) for mask in (observed, ~observed)
     )
     later = np.concatenate([np.cumsum((died + left)[:0:-1])[::-1], [0.0]])
-    # Events come first, so that they are not at risk of a censoring at the same time.
+    # At equal times, events count as earlier, so they are not at risk of being censored.
     ends, at_risk = (left, later + left) if of_censoring else (died, later + left + died)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(ends > 0, ends / at_risk, 0.0)
@@ -177,9 +187,9 @@ def product_limit(
 
 
 def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> FloatArray:
-    """Return the weight of each row divided by its probability to be uncensored; 0 for censored rows.
+    """Return the weights of the rows divided by the probability to be uncensored, and 0 for censored rows.
 
-    These are the jumps of the product-limit estimate, times the sum of all weights.
+    The results are the jumps of the product-limit estimate, multiplied by the sum of all weights.
     """
     censoring = product_limit(y, event, weight, of_censoring=True)
     observed = np.ones(y.size) if event is None else event
@@ -193,7 +203,7 @@ _EM_STEPS, _EM_TOLERANCE = 2000, 1e-7
 def point_masses(bounds: Bounds, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Return points and masses of the nonparametric maximum likelihood estimate.
 
-    The masses sum to the sum of the weights, without the mass that has no finite upper bound.
+    The sum of the masses is the sum of the weights. Mass without a finite upper bound is left out.
     """
     observed = bounds.observed
     if (observed | (bounds.upper == np.inf)).all():
@@ -210,7 +220,7 @@ def _innermost_intervals(bounds: Bounds) -> tuple[FloatArray, FloatArray, IntArr
     """Return Turnbull's intervals, and the first and the last interval that each row may lie in."""
     n = bounds.lower.size
     values = np.concatenate([bounds.lower, bounds.upper])
-    # At one value, the order is: an observed target, an upper bound, and a lower bound, which is excluded.
+    # Equal values are ordered: observed targets, then upper bounds, then (exclusive) lower bounds.
     kind = np.concatenate([np.where(bounds.observed, 0, 2), np.ones(n, dtype=int)])
     order = np.lexsort([kind, values])
     is_left = order < n
@@ -224,7 +234,7 @@ def _innermost_intervals(bounds: Bounds) -> tuple[FloatArray, FloatArray, IntArr
 
 
 def _self_consistent(first: IntArray, last: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
-    """Return the masses of the intervals by the EM algorithm."""
+    """Compute the masses of the intervals with the EM algorithm."""
     masses = np.full(n_cells, weight.sum() / n_cells)
     for _ in range(_EM_STEPS):
         reached = np.concatenate([[0.0], np.cumsum(masses)])

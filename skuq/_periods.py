@@ -18,12 +18,17 @@ def as_times(values: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def period_starts(first: Any, last: Any) -> pd.Index[Any]:
+    starts: pd.Index[Any]
     if first == last:
-        return pd.Index([first])
-    if isinstance(first, pd.Timestamp):
-        starts: pd.Index[Any] = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
-        return starts
-    return pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
+        starts = pd.Index([first])
+    elif isinstance(first, pd.Timestamp):
+        exact = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
+        days = exact.ceil("D")
+        # Dates without hours have periods that begin with a day.
+        starts = days if first == days[0] and last == last.normalize() and days.is_unique else exact
+    else:
+        starts = pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])
+    return starts
 
 
 def periods(times: pd.Series[Any], starts: pd.Index[Any]) -> pd.Series[Any]:

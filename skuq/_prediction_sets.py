@@ -24,7 +24,7 @@ def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None)
     proba = _as_floats(y_proba, name)
     if proba.ndim != 2:
         raise ValueError(
-            f"`{name}` must have shape (n, K), one column per class as `predict_proba` returns it, got "
+            f"`{name}` must have shape (n, K), with one column per class, as from `predict_proba`, got "
             f"{proba.shape}. For two classes, pass `np.column_stack([1 - p, p])`."
         )
     if not proba.size:

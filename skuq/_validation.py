@@ -201,7 +201,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
         except OverflowError as error:
             raise ValueError(f"`{name}` must hold labels up to 1.8e308, got a larger integer.") from error
     if labels.dtype == object and len({isinstance(each, str | bytes) for each in labels.ravel()}) > 1:
-        raise TypeError(f"`{name}` must hold labels of one kind, numbers or strings, got a mixture.")
+        raise TypeError(f"`{name}` must hold labels of one kind, either numbers or strings, got both.")
     return labels.astype(str) if array.dtype.kind == "T" else array
 
 
@@ -245,8 +245,8 @@ def check_repetitions(total: float, rows: int) -> float:
         )
     if total > MOST_REPETITIONS:
         raise ValueError(
-            f"`sample_weight` counts repetitions, so its sum must be at most {MOST_REPETITIONS:g} for exact "
-            f"ranks, got {total:g}. Divide the weights by a constant."
+            f"`sample_weight` counts repetitions, so its sum must be at most {MOST_REPETITIONS:g}, "
+            f"got {total:g}. With a larger sum, ranks are not exact. Divide the weights by a constant."
         )
     return total
 
@@ -328,8 +328,8 @@ def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
-            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. Use fewer bins, so that "
-            "bins contain rows."
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. With so many bins, "
+            "most bins are empty. Use fewer bins."
         )
     return n_bins
 

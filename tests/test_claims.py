@@ -166,23 +166,24 @@ def test_other_values_of_the_defaults_of_networks():
     ensemble = [of("DeepEnsembleRegressor", "keep_best", value) for value in ('"nll"', "False")]
     assert claims(
         DeepEnsembleRegressor,
-        f'On four small data sets, the CRPS is {ensemble[0]} times as large with "nll" and {ensemble[1]} '
-        "times as large with False",
+        f'the CRPS with "nll" is {ensemble[0]} times the CRPS with "crps". The CRPS with False is '
+        f"{ensemble[1]} times the CRPS",
     )
     best = of("BootstrapNetRegressor", "keep_best", '"squared_error"')
     assert claims(
         BootstrapNetRegressor,
-        f'On four small data sets, the CRPS is {best} times as large with "squared_error"',
+        f'On four small data sets, the CRPS with "squared_error" is {best} times the CRPS with False',
     )
     rate = of("BootstrapNetRegressor", "learning_rate", "0.003")
-    assert claims(BootstrapNetRegressor, f"the CRPS on four small data sets is {rate} times as large")
+    assert claims(BootstrapNetRegressor, f"the CRPS with 0.003 is {rate} times the CRPS with 0.001")
     assert of("LastLayerLaplaceRegressor", "keep_best", '"squared_error"') == "1.00"
     assert claims(LastLayerLaplaceRegressor, 'the CRPS is the same with False and "squared_error"')
     rate = of("VariationalRegressor", "learning_rate", "0.003")
     last = of("VariationalRegressor, ``last_layer=True``", "learning_rate", "0.01")
     assert claims(
         VariationalRegressor,
-        f"the CRPS is {rate} times as large with 0.003. With `last_layer` and 0.01, it is {last} times",
+        f"the CRPS with 0.003 is {rate} times the CRPS with the default 0.01. With `last_layer`, the CRPS "
+        f"with 0.01 is {last} times",
     )
 
 
@@ -196,8 +197,8 @@ def test_layers_of_the_deep_ensemble():
     )
     assert claims(
         DeepEnsembleRegressor,
-        "The defaults of single networks are a learning rate of 0.003 and batches of 32 rows. With these "
-        "values, the CRPS on seven data sets is 1.08 times as large.",
+        "The defaults of single networks are a learning rate of 0.003 and batches of 32 rows. On seven "
+        "data sets, the CRPS with these values is 1.08 times the CRPS with the defaults of this class.",
     )
     assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
     times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))

@@ -21,7 +21,8 @@ from skuq import _sklearn_compat, predict_dist
 from skuq._fitting import columns as columns_module
 from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.point_predict import point_predict
-from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _base, _recalibrated, affine
+from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _recalibrated, affine
+from skuq.distributions._expectation import expected_values
 from skuq.prediction import _resolve
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
@@ -45,7 +46,7 @@ LEVEL_MAP = ([-1.5, -0.2, 0.4, 1.3], [-1.0, -0.4, 0.7, 1.1])
 def integrals(monkeypatch):
     """Names of the integrals over levels that are computed."""
     computed = []
-    moments, table = _base.level_moments, _recalibrated.CrpsTable
+    moments, table = expected_values.level_moments, _recalibrated.CrpsTable
 
     def counted_moments(dist):
         computed.append("moments")
@@ -55,7 +56,7 @@ def integrals(monkeypatch):
         computed.append("crps")
         return table(*args)
 
-    monkeypatch.setattr(_base, "level_moments", counted_moments)
+    monkeypatch.setattr(expected_values, "level_moments", counted_moments)
     monkeypatch.setattr(_recalibrated, "CrpsTable", counted_table)
     return computed
 

@@ -150,7 +150,8 @@ def test_extra_of_the_documentation_has_what_the_pages_import():
         return found
 
     installed = {name.replace("-", "_") for name in names([*project["dependencies"], *extras["docs"]])}
-    installed |= {"sklearn", "joblib", "docutils"}  # scikit-learn's module, and what it and sphinx depend on
+    # The modules of scikit-learn and scikit-survival, and what scikit-learn and sphinx depend on.
+    installed |= {"sklearn", "sksurv", "joblib", "docutils"}
     scripts = [*(ROOT / "docs/guides").rglob("*.py"), *(ROOT / "examples").rglob("plot_*.py")]
     for script in scripts:
         imported = re.findall(r"^ *(?:from|import) (\w+)", script.read_text(encoding="utf-8"), re.MULTILINE)

@@ -353,7 +353,7 @@ REGRESSORS = [
     ResidualRegressor(Ridge()),
     UncertaintyRegressor(Ridge()),
 ]
-NO_MASK = "`X` must not have masked entries, got 1, the first at row 7, column 0"
+NO_MASK = "`X` must not have masked entries, got 1, first at row 7, column 0"
 
 
 @pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)

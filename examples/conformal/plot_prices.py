@@ -3,7 +3,7 @@ Electricity prices: coverage over time
 ======================================
 
 This example predicts the French day-ahead price of electricity at 6 pm for each day of 2019. A ridge
-regression of the prices of the day before and the week before is fitted to earlier years. The example
+regression on the prices of the day before and of the week before is fitted to the earlier years. The example
 compares three kinds of 90 % intervals: fixed intervals, intervals that adapt
 (:class:`~skuq.regressors.ConformalRegressor`), and distributions that adapt
 (:class:`~skuq.recalibration.OnlineRecalibrator`).
@@ -26,7 +26,7 @@ file = os.environ.get("SKUQ_DATA", ".") + "/other/zaffran2022_prices.csv.gz"
 if os.path.exists(file):
     table = pd.read_csv(file, parse_dates=["Date"]).query("hour == 18").set_index("Date")
     X, y = table.drop(columns=["Spot", "hour"]), table["Spot"]
-else:  # a simulated series with a season of the noise
+else:  # a simulated series whose noise varies with the season
     noise = np.random.default_rng(0).standard_t(5, 1454)
     y = pd.Series(noise, pd.date_range("2016-01-08", "2019-12-31")).ewm(span=3).mean()
     y *= 5 + 4 * np.cos(y.index.dayofyear / 58)
@@ -54,3 +54,10 @@ for name, model in models.items():
 plt.ylabel("coverage of the last 60 days")
 plt.legend(loc="lower right")
 plt.show()
+
+# %%
+# The errors of 2019 are smaller than the errors of the year before. The fixed distributions therefore cover
+# 98 % of the prices. The adapted intervals cover 90 %, and 82 to 97 % of each 60 days. The adapted
+# distributions cover 94 %, and their CRPS is 4 % lower than that of the fixed distributions. The CRPS in the
+# row "intervals" belongs to distributions without the adapted width. Without the file of the prices, the
+# example simulates a series, and the numbers differ.

@@ -84,7 +84,7 @@ def measure_blocks(
                     models[name].update(y, forecast, weight)
             for column, part in parts.items():
                 labels = (
-                    first.texts(column)
+                    first.groups(column)
                     if starts is None or column != options.time
                     else periods(first.times(column), starts)
                 )

@@ -11,6 +11,11 @@ from skuq._cli.errors import InputError
 from skuq._periods import as_times
 from skuq._typing import BoolArray, FloatArray
 
+MOST_DIFFERENT = 0.5
+"""Largest number of groups per row. It is checked for the first block of at least `MIN_ROWS` rows."""
+
+MIN_ROWS = 50
+
 
 class Rows:
     """Block of rows of a table, and the number of rows before it.
@@ -58,6 +63,18 @@ class Rows:
         if values.dtype.kind == "f" and (values % 1 == 0).all():
             values = values.astype("int64")
         return values.astype(str).reset_index(drop=True)
+
+    def groups(self, column: str) -> pd.Series[Any]:
+        """Return a column of names of groups."""
+        names = self.texts(column)
+        different = names.nunique()
+        if not self.start and len(names) >= MIN_ROWS and different > MOST_DIFFERENT * len(names):
+            raise InputError(
+                f"{self.path}: column {column!r} of --groups must hold names that many rows share, got "
+                f"{different} different values in {len(names)} rows. Use a column such as a region, or "
+                "--time for dates and numbers."
+            )
+        return names
 
     def times(self, column: str) -> pd.Series[Any]:
         """Return a column of numbers or timestamps."""

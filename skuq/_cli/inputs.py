@@ -95,7 +95,7 @@ class Inputs:
     def groups(self, rows: Rows) -> pd.DataFrame | None:
         if not self.options.groups:
             return None
-        return pd.DataFrame({column: rows.texts(column) for column in self.options.groups})
+        return pd.DataFrame({column: rows.groups(column) for column in self.options.groups})
 
     def times(self, rows: Rows) -> pd.Series[Any] | None:
         """Return times as numbers or timestamps."""

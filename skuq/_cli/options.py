@@ -17,6 +17,7 @@ from skuq._cli.forecasts import (
     proba_columns,
     quantile_columns,
 )
+from skuq._periods import N_PERIODS
 from skuq._versioned import __version__
 
 REPORT = """Evaluate forecasts in csv or Parquet files, and write one HTML page that needs no other file.
@@ -70,8 +71,8 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
     report.add_argument("files", nargs="+", type=Path, metavar="FILE", help="csv or Parquet, also compressed")
     report.add_argument("--y", required=True, metavar="COLUMN", help="observed values or classes")
     kinds = report.add_argument_group("forecasts")
-    kinds.add_argument("--loc", metavar="COLUMN", help="means")
-    kinds.add_argument("--scale", metavar="COLUMN", help="standard deviations")
+    kinds.add_argument("--loc", metavar="COLUMN", help="predicted means")
+    kinds.add_argument("--scale", metavar="COLUMN", help="predicted standard deviations")
     kinds.add_argument("--quantiles", metavar="COLUMN=LEVEL,...", help='such as "q05=.05,q95=.95"')
     kinds.add_argument("--sort-quantiles", action="store_true", help="sort quantiles that cross")
     kinds.add_argument("--members", metavar="COLUMN,...", help='names or patterns, such as "member_*"')
@@ -79,12 +80,26 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
     kinds.add_argument("--upper", metavar="COLUMN", help="upper bounds")
     kinds.add_argument("--proba", metavar="COLUMN=CLASS,...", help='such as "p_cat=cat,p_dog=dog"')
     rows = report.add_argument_group("rows")
-    rows.add_argument("--coverage", type=float, default=0.9, help="nominal coverage of intervals (0.9)")
+    rows.add_argument(
+        "--coverage",
+        type=float,
+        default=0.9,
+        help="share of observed values that the intervals should contain, between 0 and 1 (default 0.9)",
+    )
     rows.add_argument("--weight", metavar="COLUMN", help="number of repetitions of each row")
     rows.add_argument(
-        "--groups", metavar="COLUMN", action="append", default=[], help="groups; may be repeated"
+        "--groups",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="column of names such as a region; the coverage is shown for each; repeat the option for a "
+        "second column",
     )
-    rows.add_argument("--time", metavar="COLUMN", help="dates or numbers, for the coverage over time")
+    rows.add_argument(
+        "--time",
+        metavar="COLUMN",
+        help=f"dates or numbers; the rows are divided into {N_PERIODS} equal periods",
+    )
     rows.add_argument("--sep", default=",", help="character between the columns of a csv file (,)")
     rows.add_argument("--decimal", default=".", help="decimal character of a csv file (.)")
     rows.add_argument(
@@ -102,9 +117,19 @@ def _add_outputs(report: argparse.ArgumentParser) -> None:
     page.add_argument("--title", help="title of the page")
     page.add_argument("--name", action="append", default=[], help="name of the model, once per file")
     page.add_argument("--seed", type=int, default=0, help="seed of resamples and simulations (0)")
-    page.add_argument("--resamples", type=int, metavar="N", help="bootstrap resamples; 0 for no intervals")
     page.add_argument(
-        "--simulations", type=int, metavar="N", help="simulations of calibrated models; 0 for none"
+        "--resamples",
+        type=int,
+        metavar="N",
+        help="number of times that rows are drawn again for the 95 %% interval of each metric; 0 for no "
+        "intervals (default 300, fewer above 300000 rows)",
+    )
+    page.add_argument(
+        "--simulations",
+        type=int,
+        metavar="N",
+        help="number of times that observed values are drawn from the forecasts for the column Calibrated; 0 "
+        "for none (default 100, fewer above 1000000 rows)",
     )
     page.add_argument("--created", metavar="TIME", help="time on the page, for reproducible bytes")
     shown = page.add_mutually_exclusive_group()
@@ -142,7 +167,8 @@ def kind_of(options: argparse.Namespace, names: Sequence[str]) -> Kind:
 def check(options: argparse.Namespace) -> None:
     """Check options that need no file, and that the page can be written."""
     if not 0 < options.coverage < 1:
-        raise InputError(f"--coverage must lie between 0 and 1, got {options.coverage:g}.")
+        hint = f" Did you mean {options.coverage / 100:g}?" if 1 < options.coverage < 100 else ""
+        raise InputError(f"--coverage must lie between 0 and 1, got {options.coverage:g}.{hint}")
     if options.block_rows is not None and options.block_rows < 1:
         raise InputError(f"--block-rows must be at least 1, got {options.block_rows}.")
     for name in ("resamples", "simulations"):

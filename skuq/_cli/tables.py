@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ class Table:
         for column in columns:
             if not counts[column]:
                 shown = ", ".join(self.names[:MOST_NAMES]) + (", ..." if len(self.names) > MOST_NAMES else "")
-                hint = ""
+                close = get_close_matches(column, self.names, 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
                 if len(self.names) == 1 and not self.is_parquet:
                     hint = " If another character separates the columns, pass it as --sep."
                 raise InputError(f"{self.path}: column {column!r} is missing; the columns are {shown}.{hint}")

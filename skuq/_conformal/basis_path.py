@@ -169,21 +169,21 @@ def _first_crossing(
     rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
 ) -> tuple[IntArray, FloatArray]:
     """Return the row whose residual becomes 0 first (-1 without such a row), and its dual variable."""
-    of_basic = rows.phi[basic]
-    beta = _solve(of_basic, rows.scores[basic])
     # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0
     moves = np.zeros(basic.shape)
     moves[np.arange(len(basic)), leaving] = np.where(at_upper, -1.0, 1.0)
-    residual = rows.scores - beta @ rows.phi.T
-    approach = _solve(of_basic, moves) @ rows.phi.T
+    solved = np.linalg.solve(rows.phi[basic], np.stack([rows.scores[basic], moves], axis=2))
+    residual = rows.scores - solved[..., 0] @ rows.phi.T
+    approach = solved[..., 1] @ rows.phi.T
     np.put_along_axis(approach, basic, 0.0, axis=1)  # residuals of basic rows stay 0
-    least = _ROUNDING * np.maximum(approach.max(axis=1), -approach.min(axis=1))
-    approach[np.abs(approach) <= least[:, np.newaxis]] = np.nan
-    distance = residual / approach
-    distance[~(distance > 0)] = np.inf
-    entering = np.argmin(distance, axis=1)
+    np.put_along_axis(residual, basic, 1.0, axis=1)  # for a quotient of 0
+    size = np.abs(approach)
+    approach[size <= _ROUNDING * size.max(axis=1, keepdims=True)] = 0.0
+    # the inverse of the distance at which the residual becomes 0
+    nearness = np.divide(approach, residual, out=np.zeros_like(residual), where=residual != 0)
+    entering = np.argmax(nearness, axis=1)
     at = np.arange(len(basic)), entering
-    found = np.isfinite(distance[at])
+    found = nearness[at] > 0
     value = np.where(residual[at] > 0, rows.upper[entering], rows.lower[entering])
     return np.where(found, entering, -1), value
 

@@ -36,8 +36,9 @@ class LACScore:
 class APSScore:
     """Sum of the probabilities of all more probable classes (Romano, Sesia and Candès 2020).
 
-    If randomized, the sum also includes a random share of the probability of the class, uniform on [0, 1].
-    For each rank beyond ``k_reg``, the penalty of RAPS is added (Angelopoulos, Bates, Jordan and Malik 2021).
+    If randomized, the sum also includes a random share of the probability of the class. The share is
+    uniformly distributed on [0, 1]. For each rank beyond ``k_reg``, the penalty of RAPS is added
+    (Angelopoulos, Bates, Jordan and Malik 2021).
     """
 
     randomized: bool

@@ -53,7 +53,7 @@ def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist"
     if not np.isfinite(z).all():
         row = int(np.argmin(np.isfinite(z)))
         raise ValueError(
-            f"`y` must be a finite number of standard deviations away from its prediction, but at row {row} "
+            f"`y` must differ from its prediction by a finite number of standard deviations. At row {row}, "
             f"the difference is {residual[row]:g} and the standard deviation is {std[row]:g}."
         )
     return Residuals(mean, np.where(certain, 0.0, std), z)
@@ -97,9 +97,9 @@ def scores_rounded_to_cover(
 
     The scores are increased until the rounded interval [low - scale s, high + scale s] contains y.
     """
-    # Without this increase, rounding may exclude all rows whose score is the quantile. The coverage would
-    # then be too low if many rows have the same target, such as counts or prices. The increase is the
-    # floating-point spacing at the largest term of a bound.
+    # Without this increase, rounding may leave y outside the interval in all rows whose score equals the
+    # quantile. The coverage would then be too low if many rows have the same target, such as counts or
+    # prices. The increase is the floating-point spacing at the largest term of a bound.
     edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
     grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)

@@ -42,7 +42,7 @@ _OUTERMOST = 0.025
 class Band(NamedTuple):
     """Lower bounds, upper bounds and units of the scores, each of shape (n,).
 
-    Both bounds of a point prediction are equal. Units are positive; only `NormalizedScore` allows 0.
+    Both bounds of a point prediction are equal. Units are positive. Only `NormalizedScore` allows units of 0.
     """
 
     low: FloatArray

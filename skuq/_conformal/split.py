@@ -242,8 +242,8 @@ class SplitConformal:
         reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:
             raise ValueError(
-                "a predictive distribution needs more calibration rows, got a total weight of "
-                f"{calibration_weight:g} for a new row of weight {test_weight:g}. With these weights, only "
-                "the median is finite. Fit on more rows."
+                "a predictive distribution needs more calibration rows, got calibration rows with a "
+                f"total weight of {calibration_weight:g}, and a new row of weight {test_weight:g}. With "
+                "these weights, only the median is finite. Fit on more rows."
             )
         return reachable

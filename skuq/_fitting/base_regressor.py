@@ -201,8 +201,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """Fit on all rows, and return out-of-sample predictive distributions of these rows.
 
         Each distribution comes from models that are not trained on its row. A recalibrator in the next step
-        of a Pipeline is therefore fitted to errors that are as large as for new rows. The result differs from
-        ``fit(X, y).transform(X)``.
+        of a Pipeline is therefore fitted to errors as large as the errors on new rows. The result differs
+        from ``fit(X, y).transform(X)``.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         dist : Distribution of n rows
-            Distribution in row order.
+            Distributions in the order of the rows of X.
         """
         data = self._read_supported(X, y, sample_weight, fit_params, "fit_transform")
         progress = Progress(self, self._n_tasks())
@@ -256,7 +256,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         check_consistent_length(X, target)
         support = self._support()
         if support is not None:
-            support.check(target, self.support)  # type: ignore[attr-defined]
+            support.check(target, self.support)
         return target, check_sample_weight(sample_weight, len(target))
 
     def _read(

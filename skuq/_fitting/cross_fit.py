@@ -57,7 +57,7 @@ class CrossFit:
         return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
-        """Return the predictions in row order. Raise an error if a row is not tested exactly once."""
+        """Return predictions in the order of the rows. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
 
@@ -195,8 +195,10 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any, *, name: str = "cv") 
     splits = [(_as_rows(train, n, name), _as_rows(test, n, name)) for train, test in pairs]
     if not splits or any(not len(train) or not len(test) for train, test in splits):
         raise ValueError(
-            f"every fold of `{name}` must have training rows and test rows, and there must be at least one "
-            f"fold, but a fold is empty or there is none."
+            f"`{name}` must give at least one fold, and each fold must have training rows and test rows, got "
+            f"{len(splits)} folds, of which at least one is empty."
+            if splits
+            else f"`{name}` must give at least one fold, got none."
         )
     return splits
 

@@ -88,11 +88,11 @@ def _split_plain(
         advice = (
             "pass cv=GroupKFold(5)"
             if hasattr(owner, "cv")
-            else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
+            else "pass the estimator to RecalibratedRegressor(..., cv=GroupKFold(5))"
         )
         raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters does not use it. Remedy: "
-            f"{advice}, or leave `groups` out."
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use groups. "
+            f"Remedy: {advice}, or leave `groups` out."
         )
     if params and not hasattr(owner, "estimator"):
         raise TypeError(f"{type(owner).__name__}.fit does not accept the parameters {sorted(params)}.")

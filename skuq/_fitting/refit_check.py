@@ -113,9 +113,10 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
     if mismatch is None:
         return
     warn_user(
-        "The model that is fitted to all rows differs from the models of the folds: the root mean square "
-        f"difference of their predictions is {mismatch.refit:.3g}, compared with {mismatch.folds:.3g} "
-        "between the models of the folds. The errors are measured for the models of the folds. "
+        "The model that is fitted to all rows differs from the models of the folds. The root mean square "
+        f"difference between its predictions and the predictions of a fold's model is {mismatch.refit:.3g}. "
+        f"For two models of folds, this difference is {mismatch.folds:.3g}. The errors are measured for the "
+        "models of the folds. "
         f"{consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )

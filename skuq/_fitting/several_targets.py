@@ -122,6 +122,6 @@ def _check_columns(targets: Targets) -> None:
     if missing.any():
         raise ValueError(
             "Input y contains NaN in all columns of a row. `y` must have at least one value in each row, got "
-            f"none in {int(missing.sum())} rows, the first of them row {int(np.argmax(missing))}. Remove "
-            "these rows."
+            f"none in {int(missing.sum())} rows. The first of these rows is row {int(np.argmax(missing))}. "
+            "Remove these rows."
         )

@@ -104,7 +104,7 @@ def warn_of_negative_counts(dist: Distribution) -> None:
     if below > _MOST_BELOW:
         warn_user(
             f"`y` holds integers from 0, but {100 * below:.2g} % of the predicted probability is below 0. "
-            "Pass support='count' for counts, or support='positive' for other targets from 0. To keep "
+            "Pass support='count' for counts, or support='positive' for other non-negative targets. To keep "
             "negative forecasts, ignore skuq.exceptions.SupportWarning.",
             SupportWarning,
         )

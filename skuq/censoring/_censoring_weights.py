@@ -12,24 +12,24 @@ def censoring_weights(
 ) -> FloatArray:
     r"""Return the inverse probability of censoring weights (IPCW) of all rows.
 
-    Observed rows with the weights represent the censored rows. Pass the weights as ``sample_weight`` to a
-    metric, a recalibrator or a display that does not take ``event``.
+    The weighted observed rows represent all rows, including the censored rows. Pass the weights as
+    ``sample_weight`` to a metric, a recalibrator or a display that does not take ``event``.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Target of an observed row, and time of censoring of a censored row.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     weight : ndarray of shape (n,)
-        0 for a censored row, and at least 1 for an observed row without `sample_weight`. The sum is the
-        number of rows, or less if the largest y is censored.
+        The weight of a censored row is 0. Without `sample_weight`, the weight of an observed row is at least
+        1. The sum of the weights is the number of rows. If the largest y is censored, the sum is smaller.
 
     Raises
     ------

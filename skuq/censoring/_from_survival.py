@@ -36,14 +36,14 @@ class CensoredTarget(NamedTuple):
 def from_survival(y: Any) -> CensoredTarget:
     """Return the times and the observed events of a structured array of scikit-survival.
 
-    skuq takes the target as an array of numbers and the events as the argument ``event`` of ``fit`` and of
-    the metrics, so that splitters and searches divide both into folds.
+    skuq does not use structured arrays. Pass the times as y, and the events as the argument ``event`` of
+    ``fit`` and of the metrics. Splitters and searches then divide both into folds.
 
     Parameters
     ----------
     y : structured array of shape (n,)
-        One boolean field, True for an observed event, and one numeric field with the times, in any order.
-        ``sksurv.util.Surv`` makes such arrays.
+        Array with two fields, in any order: a boolean field, which is True if the event was observed, and a
+        numeric field with the times. ``sksurv.util.Surv`` makes such arrays.
 
     Returns
     -------

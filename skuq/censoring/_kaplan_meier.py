@@ -20,7 +20,9 @@ from skuq._validation import (
 
 @dataclass(frozen=True, eq=False)
 class KaplanMeierCurve:
-    """Step function of the share of targets that exceed a time; returned by `kaplan_meier_curve`.
+    """Kaplan-Meier estimate of a survival curve; returned by `kaplan_meier_curve`.
+
+    The curve is a step function. Its value at a time is the share of targets that are larger than the time.
 
     Parameters
     ----------
@@ -71,22 +73,22 @@ def kaplan_meier_curve(
 ) -> KaplanMeierCurve:
     r"""Return the Kaplan-Meier estimate of a survival curve under right censoring.
 
-    The estimate assumes that the censoring does not depend on the target. It has no features; use
-    `~skuq.regressors.CensoredBoostingRegressor` for a curve that depends on x.
+    The estimate assumes that the censoring does not depend on the target. The curve does not depend on
+    features. For a curve that depends on features, use `~skuq.regressors.CensoredBoostingRegressor`.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Observed targets, and the times of censoring.
+        Target of an observed row, and time of censoring of a censored row.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     confidence : float, default=0.95
         Nominal probability of the pointwise confidence intervals. Strictly between 0 and 1.
     reverse : bool, default=False
-        Whether to estimate the curve of the censoring times instead.
+        Whether to estimate the survival curve of the censoring times instead of the targets.
 
     Returns
     -------
@@ -96,7 +98,7 @@ def kaplan_meier_curve(
     Raises
     ------
     ValueError
-        If all targets are censored, unless `reverse` is True.
+        If all targets are censored and `reverse` is False.
 
     See Also
     --------
@@ -106,9 +108,10 @@ def kaplan_meier_curve(
     -----
     .. math:: \hat S(t) = \prod_{t_j \le t} \Bigl(1 - \frac{d_j}{n_j}\Bigr)
 
-    with :math:`d_j` events and :math:`n_j` rows at risk at the time :math:`t_j` [1]_. An event at the time of
-    a censoring counts as earlier. The intervals are symmetric for :math:`\log(-\log S)`, with Greenwood's
-    variance. They are [0, 1] after a step to 0. The cost is O(n log n).
+    with :math:`d_j` events and :math:`n_j` rows at risk at the time :math:`t_j` [1]_. If an event and a
+    censoring have the same time, the event counts as earlier. The confidence intervals use Greenwood's
+    variance and are symmetric on the scale of :math:`\log(-\log S)`. After the curve reaches 0, the interval
+    is [0, 1]. The cost is O(n log n).
 
     References
     ----------

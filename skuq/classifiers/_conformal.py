@@ -67,8 +67,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
           probabilities is above a threshold. The sets are larger, but the coverage differs less between rows.
     randomized : bool, default=False
         Whether the "aps" score of a class includes a random share of its probability. With True, the coverage
-        is exact, and the sets of uncertain rows are smaller. With False, the score is the sum of the
-        probabilities of the more probable classes.
+        is exact, and the prediction sets for rows with an uncertain class are smaller. With False, the score
+        is the sum of the probabilities of the more probable classes.
     penalty : float, default=0
         Non-negative number that is added to the "aps" score of a class for each rank beyond ``k_reg`` (RAPS).
         With a penalty, sets of many classes are rare.
@@ -93,9 +93,9 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         See `skuq.regressors.ConformalRegressor`. Must be None with ``group_by``, ``density_ratio`` or several
         folds.
     allow_empty : bool, default=False
-        Whether sets may be empty. If the classifier is more accurate than the nominal coverage, the sets of
-        rows that are easy to classify are empty. With False, the most probable class is added to empty sets,
-        which increases the coverage.
+        Whether sets may be empty. If the accuracy of the classifier is above the nominal coverage, the
+        prediction sets for rows that are easy to classify are empty. With False, the most probable class is
+        added to empty sets, which increases the coverage.
     cv : int, "last", splitter or iterable of (train, test), default=None
         None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows. Use
         "last" for rows in chronological order. If a splitter gives one split, such as
@@ -103,8 +103,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         each row is predicted by the model that is fitted without the fold of this row. An int k means
         ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that are held out for calibration. Leave it at the default with folds, a
-        splitter or a FrozenEstimator.
+        Share or number of rows that are held out for calibration. Do not set it if ``cv`` gives folds or is a
+        splitter, or if the estimator is a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -143,8 +143,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages differ in two points.
     First, without randomization, they include the probability of the class itself in its score. Labels with a
     high probability then have large scores, and sets are several times larger. Second, some packages
-    calibrate randomized scores but always include the last class. Their coverage is far above the nominal
-    coverage.
+    calibrate randomized scores, but always include the class with which the sum of the probabilities crosses
+    the threshold. Their coverage is far above the nominal coverage.
 
     *Held-out rows.* Let q be the :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n
     calibration rows. The set contains the classes with a score of at most q. If rows are exchangeable, the
@@ -153,19 +153,20 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     sets. The coverage given one calibration set varies: it has the distribution Beta(k, n + 1 - k), where k
     is the rank of q. With ``group_by``, the guarantee holds within each group, and n is the number of
     calibration rows of the group. With "class", the score of each class is compared with the quantile of the
-    rows of this class. If n is less than c/(1 - c), sets contain all classes and a `SmallSampleWarning` is
-    issued.
+    scores of the calibration rows of this class. If n is less than c/(1 - c), sets contain all classes and a
+    `SmallSampleWarning` is issued.
 
     By default, held-out rows are stratified: the share of each class is the same in the held-out rows as in
     all rows. The coverage then varies less between calibration sets. If most classes have few rows,
     stratified rows and new rows are only approximately exchangeable. With ``cv=ShuffleSplit(1)``, rows are
-    drawn without regard to the classes, and the guarantee is exact. Rare classes, of which fewer than two
-    rows would be held out, are drawn as one class, so the only row of a class may be a calibration row. With
-    ``group_by="class"``, however, the only row of a class is always a training row.
+    drawn without regard to the classes, and the guarantee is exact. A class is rare if fewer than two of its
+    rows would be held out. All rare classes are stratified as one class. Therefore, the only row of a class
+    may be a calibration row. With ``group_by="class"``, however, the only row of a class is always a training
+    row.
 
-    *Folds (CV+).* For each fold, the model of this fold computes the score of a class. This score is compared
-    with the calibration scores of the rows of this fold. Over all folds, the number of calibration scores
-    below the scores of the class is counted. The class is in the set if this number is less than c (n + 1)
+    *Folds (CV+).* The model of each fold gives a score to the class. The score is compared with the
+    calibration scores of the rows of the same fold. A calibration score counts if it is below the score of
+    the class. The counts of all folds are added. The class is in the set if the sum is less than c (n + 1)
     ([2]_, section 2.3). Averaged over training sets, the coverage is at least 2c - 1, minus a term that is
     small if the folds are large. In practice, the coverage is close to c.
 

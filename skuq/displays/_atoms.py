@@ -28,7 +28,7 @@ def shared_atoms(dist: Distribution) -> dict[float, FloatArray]:
     """
     if dist.has_density or dist.has_mass:
         return {}
-    part = dist[choose_rows(len(dist), _MOST_ROWS)]._finite_part()
+    part = dist[choose_rows(len(dist), _MOST_ROWS)]
     found: set[float] = set()
     for level in np.arange(_LEAST / 2, 1.0, _LEAST):
         values = part._ppf(np.asarray(level))

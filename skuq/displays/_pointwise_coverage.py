@@ -241,8 +241,11 @@ class PointwiseCoverageDisplay(HistogramMixin):
         kind : {"prediction", "confidence"}, default="prediction"
             Kind of interval.
         over : {"rows", "simulations"}, default="rows"
-            "rows" draws the coverage at each row over the simulations (PICF or CICF). "simulations" draws the
-            coverage of each simulation over the rows (PICP or CICP).
+            "rows" draws one coverage per row: the share of simulations in which the interval of this row
+            contains the target, or the true mean for confidence intervals. The literature calls this share
+            prediction (confidence) interval coverage frequency, PICF (CICF). "simulations" draws one coverage
+            per simulation: the share of rows whose interval contains the target or the true mean. This share
+            is the prediction (confidence) interval coverage probability, PICP (CICP).
         x : str, int or array-like of shape (n,), default=None
             Horizontal axis of a curve: name or number of a column of the test rows, or one value per row.
             None draws a histogram.

@@ -109,8 +109,8 @@ class SharpnessDisplay(HistogramMixin, Display):
         name : str, default=None
             Name in the legend. None uses the attribute `name`.
         bin_width : float, default=None
-            Width of the bins, in the units of y. None means the width of an existing histogram on the same
-            axes, or a round number of at most a twelfth of the sharpness.
+            Width of the bins, in the units of y. None uses the bin width of a histogram that is already on
+            the axes. Without such a histogram, the width is a round number of at most 1/12 of the sharpness.
         hist_kwargs : dict, default=None
             Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None

@@ -1,4 +1,4 @@
-"""Mean predicted survival curve beside the Kaplan-Meier estimate."""
+"""Plot of the mean predicted survival curve and the Kaplan-Meier estimate."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     """Mean predicted survival curve, with the Kaplan-Meier estimate and its confidence band.
 
     The survival curve is the probability that the target is larger than a time. If a forecast is calibrated,
-    the mean predicted curve lies in the band of the Kaplan-Meier estimate. A second band contains the curves
-    of single rows; it is wide if the features distinguish rows. Draw groups of rows one by one on the same
-    axes.
+    the mean predicted curve lies in the band of the Kaplan-Meier estimate. A second band shows how much the
+    curves of single rows differ. At each time, it contains the share `spread` of these curves. Draw groups of
+    rows one after another on the same axes.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`; to add another group or
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another group or
     model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
@@ -60,7 +60,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     predicted : ndarray of shape (k,)
         Mean predicted survival, in [0, 1].
     low, high : ndarray of shape (k,)
-        Quantiles over the rows of the predicted survival.
+        Bounds of the band of the rows' curves: quantiles, over the rows, of the predicted survival.
     observed : KaplanMeierCurve
         Kaplan-Meier estimate with confidence intervals.
     spread : float, default=0.9
@@ -87,7 +87,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
 
     See Also
     --------
-    CalibrationCurveDisplay : Calibration at all levels, also with ``event``.
+    CalibrationCurveDisplay : Calibration at all levels. It also accepts ``event``.
     skuq.metrics.survival_calibration_table : Calibration at one time, in bins of the prediction.
 
     Examples
@@ -128,9 +128,9 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         name : str, default=None
-            Name in the legend; None uses the attribute `name`.
+            Name in the legend. None uses the attribute `name`.
         rows_band : bool, default=True
             Whether to draw the band of the rows' curves.
         line_kwargs : dict, default=None
@@ -223,16 +223,16 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed targets. Censored rows have the time of censoring. Use rows on which the model was not
-            trained.
+            Observed targets. For a censored row, the time of censoring. Use rows on which the model
+            was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is larger than y. None means that all targets
-            are observed.
+            True if the target is observed. False if the target is only known to be larger than y. None means
+            that all targets are observed.
         times : array-like of shape (k,), default=None
-            Increasing times of the predicted curve. None means 200 times up to the largest y, from 0 or the
-            smallest y.
+            Increasing times of the predicted curve. None means 200 equally spaced times. They start at 0, or
+            at the smallest y if it is negative, and end at the largest y.
         spread : float, default=0.9
             Share of rows in the band of the rows' curves. Strictly between 0 and 1.
         confidence : float, default=0.95
@@ -242,7 +242,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
+            Axes to draw on. None makes a new figure.
         **kwargs : dict
             The other keywords of `plot`.
 

@@ -12,6 +12,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice
 from skuq.distributions._normal import Normal
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
@@ -133,9 +134,33 @@ class Affine(Distribution):
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return self.base._unreachable_level(level, kind)
 
+    def _listed_atoms(self) -> Atoms | None:
+        atoms = self.base._listed_atoms()
+        if atoms is None:
+            return None
+        if (self.factor > 0).all():
+            return ((self.shift + self.factor * outcome, mass) for outcome, mass in atoms)
+        # A negative factor reverses the order of the atoms.
+        listed, falls = list(atoms), self.factor < 0
+        pairs = (zip(*pair, strict=True) for pair in zip(listed[::-1], listed, strict=True))
+        turned = ([np.where(falls, *either) for either in pair] for pair in pairs)
+        return ((self.shift + self.factor * outcome, mass) for outcome, mass in turned)
+
+    def _lattice(self) -> Lattice | None:
+        base = self.base._lattice()
+        if base is None:
+            return None
+        return Lattice(
+            lambda index: self.shift + self.factor * base.atom(index), lambda y: base.index(self._back(y))
+        )
+
     @property
     def _integrates_values(self) -> bool:
         return self.base._integrates_values
+
+    @property
+    def _has_smooth_quantiles(self) -> bool:
+        return self.base._has_smooth_quantiles
 
     def _landmarks(self) -> FloatArray:
         return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks()

@@ -22,23 +22,19 @@ from skuq._validation import (
     check_support,
 )
 from skuq.distributions._discrete.atoms import log_masses
+from skuq.distributions._expectation.expected_values import mean_distance, moments
+from skuq.distributions._expectation.integer_sums import AtomHooks
+from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._messages import NO_DECOMPOSITION, NO_DENSITY, NO_MEAN
-from skuq.distributions._numerics.cdf_quadrature import (
-    UNIFORM,
-    quantile_landmarks,
-    value_crps,
-    value_mean_distance,
-    value_moments,
-)
-from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance, level_moments
+from skuq.distributions._numerics.cdf_quadrature import UNIFORM, quantile_landmarks, value_crps
+from skuq.distributions._numerics.level_quadrature import level_crps
 from skuq.distributions._numerics.levels import inverse_samples, smaller_tail
-from skuq.distributions._numerics.outcome_rule import OutcomeRule
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 
-class Distribution(RowContainer["Distribution"]):
+class Distribution(AtomHooks, RowContainer["Distribution"]):
     """Independent univariate predictive distributions, one row per sample.
 
     `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one. The
@@ -131,7 +127,7 @@ class Distribution(RowContainer["Distribution"]):
         finite = self._finite_part()
         if finite is not self:
             return finite._mean_distance(y)
-        return value_mean_distance(self, y) if self._integrates_values else level_mean_distance(self, y)
+        return mean_distance(self, y)
 
     def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
         return OutcomeRule(self, breaks)
@@ -140,7 +136,7 @@ class Distribution(RowContainer["Distribution"]):
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
-        mean, std = value_moments(self) if self._integrates_values else level_moments(self)
+        mean, std = moments(self)
         if np.isnan(mean).any():
             raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(mean)))))
         return mean, std
@@ -182,6 +178,11 @@ class Distribution(RowContainer["Distribution"]):
         """Return whether integrals are computed over values of y, because quantiles require a search."""
         return False
 
+    @property
+    def _has_smooth_quantiles(self) -> bool:
+        """Return whether quantiles need no search and are smooth functions between the level breaks."""
+        return not self._integrates_values
+
     def _landmarks(self) -> FloatArray:
         """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""
         return quantile_landmarks(self, self._level_breaks())
@@ -202,8 +203,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            Computed in closed form if the family has one, and otherwise as the integral of the quantile
-            function.
+            Closed form of the family, or the integral of the quantile function if there is none.
         """
         return self._mean_and_std[0].copy()
 
@@ -235,8 +235,7 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            Values in the units of the target. Infinite values are allowed. A single number is used for every
-            row.
+            Values in the units of the target, also infinite. A single number is used for every row.
 
         Returns
         -------
@@ -249,8 +248,8 @@ class Distribution(RowContainer["Distribution"]):
         """Return the probability integral transform of the observations, F(y).
 
         At an atom (point mass), F jumps, and this method returns the upper end of the jump. Metrics and
-        recalibrators do not use the upper end. They distribute the observation evenly over the values between
-        both ends of the jump.
+        recalibrators do not use the upper end. They use a uniform distribution over the values between both
+        ends of the jump.
 
         Parameters
         ----------
@@ -432,8 +431,7 @@ class Distribution(RowContainer["Distribution"]):
             Bounds in the units of the target, for all rows or one per row. ``lower`` must be less than
             ``upper``.
         integer : bool, default=False
-            Whether Y is also rounded to the nearest integer. With True, the bounds must be integers or
-            infinite.
+            Whether Y is also rounded to the nearest integer. Finite bounds must then be integers.
 
         Returns
         -------

@@ -16,6 +16,7 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._members import read_weights
 from skuq.distributions._numerics.beta_maps import BetaMaps
 from skuq.distributions._numerics.cdf_quadrature import LANDMARK_TAIL, quantile_landmarks
@@ -196,6 +197,12 @@ class BetaRecalibrated(Distribution):
             for draw, levels in zip(draws, odds.reshape(draws.shape), strict=True):
                 draw[:] = self._of_base(levels)
         return out.T
+
+    def _listed_atoms(self) -> Atoms | None:
+        return cdf_steps(self, self.base._listed_atoms())
+
+    def _lattice(self) -> Lattice | None:
+        return self.base._lattice()
 
     @cached_property
     def _integrates_values(self) -> bool:

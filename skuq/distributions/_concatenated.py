@@ -12,6 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
 from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
@@ -210,6 +211,16 @@ class Concatenated(Distribution):
 
     def _level_breaks(self) -> FloatArray:
         return np.unique(np.concatenate([part._level_breaks() for part in self.parts]))
+
+    def _lattice(self) -> Lattice | None:
+        parts = [part._lattice() for part in self.parts]
+        known = {id(part): lattice for part, lattice in zip(self.parts, parts, strict=True) if lattice}
+        if len(known) < len(parts) or all(part is INTEGERS for part in parts):
+            return parts[0] if len(known) == len(parts) else None
+        return Lattice(
+            lambda index: self._dispatch(lambda part, rows: known[id(part)].atom(rows), index),
+            lambda y: self._dispatch(lambda part, rows: known[id(part)].index(rows), y),
+        )
 
     def _landmarks(self) -> FloatArray:
         points = [part._landmarks() for part in self.parts]

@@ -12,6 +12,7 @@ from skuq._ranks import rank_target
 from skuq._rounding import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._expectation.integer_sums import Atoms
 from skuq.distributions._members import read_members, read_weights, root_mean_square
 from skuq.distributions._numerics.cdf_quadrature import step_terms
 
@@ -177,6 +178,9 @@ class Empirical(Distribution):
             return super()._sample(m, rng)
         n, members = self.members.shape
         return np.take_along_axis(self.members, rng.randint(members, size=(n, m)), axis=1)
+
+    def _listed_atoms(self) -> Atoms:
+        return zip(self.members.T, self._w().T, strict=True)
 
     def _landmarks(self) -> FloatArray:
         return self.members

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._censoring import Bounds
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, tie_tolerance
@@ -22,7 +21,6 @@ from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, t
 __all__ = [
     "FLOAT32_ROUNDING",
     "PER_ATOM",
-    "bound_scores",
     "pit_scores",
     "randomized_scores",
     "spread_atoms",
@@ -45,16 +43,6 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
         np.where(atom, dist._normal_score(low), score),
         np.where(atom, dist._normal_score(high), score),
     )
-
-
-def bound_scores(dist: Distribution, bounds: Bounds) -> Bounds:
-    """Return the normal scores of the known bounds of each target."""
-    low, high = (
-        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
-        for end in (bounds.lower, bounds.upper)
-    )
-    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
-    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
 
 
 def spread_atoms(

@@ -16,6 +16,7 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._normal import Normal
@@ -264,6 +265,12 @@ class Recalibrated(Distribution):
             return super()._leaves()
         edges = self.level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
         return [(1.0, SharedEmpirical(base.loc, base.scale, base.members, np.diff(edges)))]
+
+    def _listed_atoms(self) -> Atoms | None:
+        return cdf_steps(self, self.base._listed_atoms())
+
+    def _lattice(self) -> Lattice | None:
+        return self.base._lattice()
 
     @property
     def _integrates_values(self) -> bool:

@@ -17,6 +17,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.counts import count_means
 from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
+from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -168,7 +169,8 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.logpdf(y), dtype=float)
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
-        return np.asarray(self.frozen.logpmf(y), dtype=float)
+        finite = np.isfinite(y)
+        return np.where(finite, self.frozen.logpmf(np.where(finite, y, 0.0)), -np.inf)
 
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._discrete:
@@ -183,6 +185,11 @@ class ScipyDistribution(Distribution):
             return super()._mean_distance(y)
         means = count_means(self.frozen, self._parameters, y)
         return self._sum_steps(y, 1) if means is None else means.distance
+
+    def _lattice(self) -> Lattice | None:
+        if not self._discrete or (self._parameters["loc"] % 1).any():
+            return None
+        return INTEGERS
 
     @property
     def _integrates_values(self) -> bool:

@@ -12,6 +12,7 @@ from skuq._ranks import WeightedRanks, count_reached
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
+from skuq.distributions._expectation.integer_sums import Atoms
 from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
@@ -200,6 +201,10 @@ class SharedEmpirical(Distribution):
 
     def _level_breaks(self) -> FloatArray:
         return self._ranks.cumulative[:-1] / self._ranks.total
+
+    def _listed_atoms(self) -> Atoms:
+        for member, share in zip(self.members, self._share, strict=True):
+            yield self.loc + self.scale * member, np.full(len(self), share)
 
     def _landmarks(self) -> FloatArray:
         members = self.members

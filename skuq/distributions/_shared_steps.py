@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -13,6 +14,8 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._expectation.integer_sums import Atoms
+from skuq.distributions._numerics.step_integrals import StepIntegrals
 from skuq.distributions._shared_empirical import MOST_LANDMARKS
 from skuq.distributions._step_table import StepTable
 
@@ -43,8 +46,9 @@ class SharedSteps(Distribution):
     Notes
     -----
     Let m be the number of thresholds. The cdf costs O(log m) per row, and a quantile costs O(log(m)^2). The
-    mean, the standard deviation and the CRPS cost O(m) per row. They are computed in blocks of rows, without
-    an array of shape (n, m). Every quantile is a threshold. The distribution has no density.
+    mean, the standard deviation and the CRPS cost O(m) per row or per cdf, whichever are fewer. They are
+    computed in blocks, without an array of shape (n, m). Every quantile is a threshold. The distribution has
+    no density.
 
     The CRPS of a `Mixture` with components of this family is integrated numerically. With at most 512
     thresholds, the steps are integrated exactly. With 4000 thresholds, the relative error was 1e-5.
@@ -110,17 +114,18 @@ class SharedSteps(Distribution):
             low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
         return np.asarray(self.table.thresholds[high])
 
+    @cached_property
+    def _integrals(self) -> StepIntegrals:
+        return StepIntegrals(self.table, self.position)
+
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        mean, std = np.empty((2, len(self)))
-        for rows, dist in self._blocks():
-            mean[rows], std[rows] = dist.mean(), dist.std()
-        return mean, std
+        return self._integrals.moments
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        score = np.empty(len(self))
-        for rows, dist in self._blocks():
-            score[rows] = np.maximum(dist._crps(y[rows]), 0.0)
-        return score
+        return self._integrals.crps(y)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._integrals.mean_distance(y)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         score = np.empty(len(self))
@@ -128,11 +133,12 @@ class SharedSteps(Distribution):
             score[rows] = dist._weighted_crps(y[rows], weight)
         return score
 
-    def _mean_distance(self, y: FloatArray) -> FloatArray:
-        distance = np.empty(len(self))
-        for rows, dist in self._blocks():
-            distance[rows] = dist._mean_distance(y[rows])
-        return distance
+    def _listed_atoms(self) -> Atoms:
+        reached = np.zeros(len(self))
+        for step, threshold in enumerate(self.table.thresholds):
+            cdf = self._at(np.asarray(step))
+            yield np.full(len(self), threshold), np.maximum(cdf - reached, 0.0)
+            reached = cdf
 
     @property
     def _integrates_values(self) -> bool:

@@ -9,6 +9,9 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_integer, check_probabilities
 
+_SEARCH_COST = 16
+"""Time to search a value in the table, relative to the time to expand a value."""
+
 
 @dataclass(frozen=True, eq=False)
 class StepTable:
@@ -113,7 +116,7 @@ class StepTable:
         if dense.ndim != 2 or dense.shape[1:] != np.shape(thresholds) or dense.size == 0:
             raise ValueError(
                 f"`cdfs` must have shape (n_cdfs, m) for m thresholds, got {dense.shape} and "
-                f"{np.shape(thresholds)} thresholds."
+                f"{np.size(thresholds)} thresholds."
             )
         if (np.diff(dense, axis=1) < 0).any():
             raise ValueError("`cdfs` must be increasing in each row.")
@@ -128,6 +131,17 @@ class StepTable:
         """Return the value of each cdf at the threshold with the given index. For the index -1, return 0."""
         run = np.searchsorted(self.starts, np.maximum(step, 0) * self.n_cdfs + cdf, side="right") - 1
         return np.where(step < 0, 0.0, self.values[run])
+
+    def _dense(self, steps: slice, cdfs: IntArray) -> FloatArray:
+        """Return the values of the given cdfs at a range of thresholds, shape (k, number of cdfs)."""
+        if cdfs.size * _SEARCH_COST < self.n_cdfs:
+            return self._at(np.arange(steps.start, steps.stop)[:, np.newaxis], cdfs)
+        low, high = steps.start * self.n_cdfs, steps.stop * self.n_cdfs
+        first, stop = np.searchsorted(self.starts, [low, high])
+        first -= first == self.starts.size or self.starts[first] > low
+        edges = np.append(np.maximum(self.starts[first:stop], low), high)
+        dense = np.repeat(self.values[first:stop], np.diff(edges)).reshape(-1, self.n_cdfs)
+        return dense if cdfs.size == self.n_cdfs else dense[:, cdfs]
 
     def _equals(self, other: StepTable) -> bool:
         return self is other or (

@@ -14,7 +14,8 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._numerics.cdf_quadrature import value_moments
+from skuq.distributions._expectation.expected_values import moments
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice
 from skuq.distributions._numerics.finite_differences import derivative
 from skuq.distributions._numerics.level_quadrature import (
     Winsorized,
@@ -247,12 +248,12 @@ class Transformed(Distribution):
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
-        moments = value_moments(self) if self._integrates_values else level_moments(self)
-        endless = ~np.isfinite(moments[0])
+        mean, std = moments(self)
+        endless = ~np.isfinite(mean)
         if not endless.any():
-            return moments
+            return mean, std
         held = level_moments(Winsorized(self, WINSOR_LEVEL))
-        return np.where(endless, held[0], moments[0]), np.where(endless, held[1], moments[1])
+        return np.where(endless, held[0], mean), np.where(endless, held[1], std)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         score = super()._weighted_crps(y, weight)
@@ -274,6 +275,22 @@ class Transformed(Distribution):
             return finite._sample(m, rng)
         draws = self.base._sample(m, rng)
         return _apply(self.func, draws.ravel(), "func").reshape(draws.shape)
+
+    def _listed_atoms(self) -> Atoms | None:
+        atoms = self.base._listed_atoms()
+        if atoms is None:
+            return None
+        ordered = reversed(list(atoms)) if self._decreasing else atoms
+        return ((_apply(self.func, outcome, "func"), mass) for outcome, mass in ordered)
+
+    def _lattice(self) -> Lattice | None:
+        base = self.base._lattice()
+        if base is None:
+            return None
+        return Lattice(
+            lambda index: _apply(self.func, base.atom(index), "func"),
+            lambda y: base.index(self._back(y)[0]),
+        )
 
     @property
     def _integrates_values(self) -> bool:

@@ -13,7 +13,8 @@ from skuq._validation import check_support
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete.atoms import log_difference
-from skuq.distributions._numerics.level_quadrature import level_moments
+from skuq.distributions._expectation.expected_values import rule_moments
+from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
 
 _LEAST_LEVEL = 1e-13
 """Smallest level that is used for a base with atoms. It is larger than the rounding error of a level."""
@@ -55,8 +56,9 @@ class Truncated(Distribution):
 
     Differences of cdf values are computed in the tail in which they have full relative precision. A row
     without probability inside the bounds is a point mass at the bound that is nearer to the median of the
-    base. The CRPS and the moments integrate the cdf, with about 100 evaluations per row and a relative error
-    of about 1e-8.
+    base. The CRPS integrates the cdf, with about 100 evaluations per row and a relative error of about 1e-7.
+    The moments integrate over the levels, with about 250 evaluations and a smaller error. If quantiles need a
+    search, the moments integrate over the values.
 
     Truncation moves probability from outside to inside the bounds. Therefore, the CRPS of a row may increase.
     In contrast, `Supported` never increases the CRPS of a row unless Y is rounded.
@@ -165,18 +167,29 @@ class Truncated(Distribution):
         return np.where(inside, self.base._logpdf(y) - self._log_mass, -np.inf)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        if self.has_density and not (self._light_tails or self.base._integrates_values):
-            return level_moments(self)
-        return super()._moments()
+        return rule_moments(self._outcome_rule(), self._ppf(np.asarray(0.5)))
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
 
     @property
     def _light_tails(self) -> bool:
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         return bool(bounded) or self.base._light_tails
 
+    def _listed_atoms(self) -> Atoms | None:
+        return cdf_steps(self, self.base._listed_atoms())
+
+    def _lattice(self) -> Lattice | None:
+        return self.base._lattice()
+
     @property
     def _integrates_values(self) -> bool:
         return True
+
+    @property
+    def _has_smooth_quantiles(self) -> bool:
+        return not (self.base._integrates_values or self.base._level_breaks().size)
 
     def _landmarks(self) -> FloatArray:
         points = np.clip(self.base._landmarks(), self.lower[:, np.newaxis], self.upper[:, np.newaxis])

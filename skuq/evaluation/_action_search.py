@@ -17,6 +17,9 @@ TOLERANCE = 1e-5
 """Largest error of a minimum, relative to the range of the quantiles. The range is at most 91 standard
 deviations."""
 
+ATOM_STEP = 1e-9
+"""A level that is larger by this share of its complement belongs to the next atom."""
+
 MOST_DOUBLINGS = 60
 MOST_STEPS = 200
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
@@ -37,7 +40,21 @@ def minimize_rows(function: Callable[[FloatArray], FloatArray], dist: Distributi
     high = np.where(points > start, points, np.inf).min(axis=0)
     low, high = np.where(np.isinf(low), start, low), np.where(np.isinf(high), start, high)
     found, value = _golden_section(function, low, high, TOLERANCE * step)
-    return np.where(value < least, found, start)
+    best_point, least = np.where(value < least, found, start), np.minimum(value, least)
+    return best_point if dist.has_density else _nearest_atom(function, dist, best_point, least)
+
+
+def _nearest_atom(
+    function: Callable[[FloatArray], FloatArray], dist: Distribution, point: FloatArray, least: FloatArray
+) -> FloatArray:
+    """Return an atom next to the point if its value is smaller, because losses have kinks at atoms."""
+    finite = dist._finite_part()
+    level = finite._cdf(point)
+    best = point
+    for atom in (finite._ppf(level), finite._ppf(1 - (1 - level) * (1 - ATOM_STEP))):
+        value = function(atom)
+        best, least = np.where(value < least, atom, best), np.minimum(value, least)
+    return best
 
 
 def _extend(

@@ -177,8 +177,8 @@ def metric_agreement(
     constant = [repr(name) for name, rank in zip(table.columns, ranks, strict=True) if not rank.any()]
     if constant:
         raise ValueError(
-            f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. The "
-            "tau of a constant metric is undefined. Leave the metric out."
+            f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. "
+            "Kendall's tau is undefined for a constant metric. Leave the metric out."
         )
     # 20! is larger than any number of permutations that can be evaluated.
     exact = math.factorial(min(len(table), 20)) <= n_permutations
@@ -204,8 +204,8 @@ def _as_table(reports: Any) -> tuple[pd.DataFrame, dict[Any, Direction]]:
     if isinstance(reports, Mapping):
         if not reports or not all(_is_report(each) for each in reports.values()):
             raise TypeError(
-                "`reports` must be a DataFrame, or a mapping from names to results of uncertainty_report for "
-                "one model."
+                "`reports` must be a DataFrame, or a mapping from model names to results of "
+                "uncertainty_report. Each result must be the report of one model."
             )
         table = pd.DataFrame({name: each["value"] for name, each in reports.items()}).T
         known = _stated_directions(pd.concat(list(reports.values())))
@@ -274,8 +274,8 @@ def _directions(names: list[Any], known: Mapping[Any, Direction], directions: An
     found = {**known, **given}
     if missing := [repr(name) for name in names if name not in found]:
         raise ValueError(
-            f'`directions` must state "lower", "higher" or a target for {", ".join(missing)}, because their '
-            "better direction is unknown. Or leave these metrics out."
+            f'`directions` must state "lower", "higher" or a target for {", ".join(missing)}, because '
+            "skuq does not know whether larger or smaller values are better. Or leave these metrics out."
         )
     return [found[name] for name in names]
 

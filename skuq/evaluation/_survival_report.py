@@ -42,9 +42,9 @@ class SurvivalReport:
     table : DataFrame
         One row per property and one column per forecast.
     n_rows, n_events : int
-        Number of rows, and of observed targets.
+        Number of rows, and number of observed targets.
     upper : float
-        Largest time of the scores.
+        Largest time of the weighted CRPS, and time of the Brier score.
     coverage : float
         Nominal coverage of the intervals.
 
@@ -85,20 +85,22 @@ def survival_report(
 ) -> SurvivalReport:
     """Return scores and calibration of forecasts of right-censored targets.
 
-    The column "kaplan_meier" is the forecast without features from the same rows, for comparison.
+    For comparison, the column "kaplan_meier" has the scores of the Kaplan-Meier curve of the same rows. This
+    forecast does not use features.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring. No model may have been trained on these
-        rows.
+        Observed targets. For a censored row, the time of censoring. Use rows on which no model was
+        trained.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target, or a mapping from names to the forecasts of several models.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     upper : float or None, default=None
-        Largest time of the CRPS by weights, and time of the Brier score. None means the 80 % quantile of y.
+        Largest time of the weighted CRPS (`~skuq.metrics.ipcw_crps_loss`), and time of the Brier score. None
+        means the 80 % quantile of y.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
@@ -107,10 +109,17 @@ def survival_report(
     Returns
     -------
     report : SurvivalReport
-        ``report.table`` has the rows "ipcw_crps", "localized_crps", "ipcw_brier" and "nll" (smaller is
-        better); "concordance" (larger is better); "calibration_error", the mean distance of the calibration
-        curve from the diagonal; "coverage_low", "coverage_high" and "coverage", the bounds and the estimate
-        of the coverage. A forecast without a density has no "nll", which is NaN.
+        The attribute ``table`` has these rows:
+
+        - "ipcw_crps": weighted CRPS up to the time `upper`. The smaller the better.
+        - "localized_crps": CRPS of each row up to its censoring time. The smaller the better.
+        - "ipcw_brier": Brier score at the time `upper`. The smaller the better.
+        - "nll": negative log-likelihood. The smaller the better. NaN if the forecast has no density.
+        - "concordance": concordance index. The larger the better.
+        - "calibration_error": mean distance of the calibration curve from the diagonal.
+        - "coverage_low": smallest possible coverage of the central intervals.
+        - "coverage_high": largest possible coverage of the central intervals.
+        - "coverage": estimated coverage of the central intervals.
 
     See Also
     --------
@@ -145,7 +154,7 @@ def survival_report(
 
 
 def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> Distribution:
-    """Return the Kaplan-Meier estimate for each row. The last time has the probability of later times."""
+    """Return the Kaplan-Meier estimate for each row. Later times count as the last time."""
     curve = product_limit(y, event, weight)
     steps = -np.diff(np.concatenate([[1.0], curve.survival[:-1], [0.0]]))
     kept = steps > 0

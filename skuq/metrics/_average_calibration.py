@@ -77,9 +77,9 @@ def regression_calibration_curve(
         Definition of the observed share at level p. "quantile" is the share of targets that are at most the
         quantile at level p. "interval" is the share of targets inside the central interval of coverage p.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed. With censored rows, the observed share is the Kaplan-Meier estimate of the PIT values. Its
-        mass above the largest observed PIT is spread evenly.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed. With censored rows, the observed share is the Kaplan-Meier estimate of the
+        PIT values. Its mass above the largest observed PIT is spread evenly.
 
     Returns
     -------

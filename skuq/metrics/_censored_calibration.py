@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from skuq._censoring import Bounds, point_masses, product_limit, require_events
+from skuq._censoring import Bounds, bound_scores, point_masses, product_limit, require_events
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -19,7 +19,6 @@ from skuq._validation import (
 )
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
-from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
 
@@ -63,37 +62,37 @@ def interval_coverage_bounds(
 ) -> CoverageBounds:
     r"""Return the smallest and the largest possible coverage of central intervals under censoring.
 
-    Neither larger nor smaller values are better: the nominal coverage should lie between both values. It is
-    unknown whether a censored target is in its interval. The two values need no assumption about the
-    censoring.
+    Neither larger nor smaller values are better: the nominal coverage should lie between both bounds. The
+    bounds differ, because it is unknown whether a censored target lies in its interval. The bounds are valid
+    without any assumption about the censoring.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     lower, upper : array-like of shape (n,), default=None
-        Known bounds of each target, instead of `event`; None means y.
+        Known bounds of each target, instead of `event`. None means y.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     bounds : CoverageBounds
-        The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate is the share of the Kaplan-Meier
-        estimate of the PIT values between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It assumes that
-        the censoring does not depend on the PIT. The mass of this estimate above the largest observed PIT is
-        spread evenly.
+        The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate uses the Kaplan-Meier distribution
+        of the PIT values. It is the probability between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It
+        assumes that the censoring does not depend on the PIT. The probability above the largest observed PIT
+        value is distributed uniformly up to 1.
 
     See Also
     --------
-    prediction_interval_coverage : The share without censoring.
+    prediction_interval_coverage : Coverage of targets that are not censored.
 
     Examples
     --------
@@ -134,20 +133,20 @@ def concordance_score(
     event: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Return the concordance index, the share of comparable pairs of rows in the predicted order.
+    r"""Return the concordance index: the share of comparable pairs of rows in the predicted order.
 
-    The larger the better, maximum is one; a random order has 0.5. The index compares the ranks of the
-    predicted medians. It does not depend on calibration, so that it cannot replace a proper score.
+    The larger the better, maximum is one. A random order has the index 0.5. The index uses only the ranks of
+    the predicted medians. It does not measure calibration and cannot replace a proper score.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
@@ -163,13 +162,13 @@ def concordance_score(
 
     See Also
     --------
-    ipcw_crps_loss : Proper score.
+    ipcw_crps_loss : Proper score of the whole distribution.
 
     Notes
     -----
-    Two rows are comparable if the smaller y is observed [1]_. At equal y, an observed row is smaller than a
-    censored row, and two observed rows are not comparable. Equal predictions count one half. The cost is
-    O(n^2) time and O(n) memory.
+    Two rows are comparable if the row with the smaller y is observed [1]_. If both y are equal, an observed
+    row counts as smaller than a censored row. Two observed rows with equal y are not comparable. A pair with
+    equal predictions counts one half. The cost is O(n^2) time and O(n) memory.
 
     References
     ----------
@@ -199,7 +198,8 @@ def concordance_score(
         concordant += float((pairs * in_order).sum())
     if comparable == 0:
         raise ValueError(
-            "`event` must be True in a row with a smaller `y` than another row, got no such pair."
+            "no two rows are comparable. `event` must be True in at least one row whose `y` is smaller than "
+            "the `y` of another row."
         )
     return concordant / comparable
 
@@ -214,22 +214,22 @@ def survival_calibration_table(
     confidence: float = 0.95,
     sample_weight: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    r"""Return predicted and observed probabilities to exceed a time, in bins of the predicted probability.
+    r"""Return predicted and observed probabilities that y exceeds a time, in bins of the prediction.
 
-    In each bin, the predicted value of a calibrated forecast lies within the confidence interval of the
-    observed value, except for `confidence`'s share of errors.
+    If a forecast is calibrated, the predicted probability lies within the confidence interval of the observed
+    probability in about 95 % of the bins (with the default `confidence`).
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float
-        Time, in the units of y.
+        Time at which the probabilities are compared, in the units of y.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     n_bins : int, default=10
         Number of bins, with equal numbers of rows.
     confidence : float, default=0.95
@@ -240,18 +240,21 @@ def survival_calibration_table(
     Returns
     -------
     table : DataFrame
-        One row per bin, in ascending order of the prediction. `predicted`: mean predicted probability of y >
-        `time`; `observed`: Kaplan-Meier estimate; `low`, `high`: its confidence interval; `n_rows`: number of
-        rows.
+        One row per bin, in ascending order of the prediction, with these columns:
+
+        - `predicted`: mean predicted probability that y is larger than `time`.
+        - `observed`: Kaplan-Meier estimate of this probability.
+        - `low` and `high`: bounds of the confidence interval of `observed`.
+        - `n_rows`: number of rows.
 
     Raises
     ------
     ValueError
-        If all rows of a bin are censored before `time`, so that its probability is unknown.
+        If the probability of a bin is unknown, because the largest y of the bin is censored and below `time`.
 
     See Also
     --------
-    regression_calibration_curve : Calibration at all levels instead of one time.
+    regression_calibration_curve : Calibration at all probability levels.
 
     Examples
     --------
@@ -277,8 +280,8 @@ def survival_calibration_table(
         steps = product_limit(part, event_part, weight_part)
         if steps.times[-1] < t and steps.survival[-1] > 0:
             raise ValueError(
-                f"`time` must be at most the largest y of each bin, got {t:g}. In bin {number}, all rows are "
-                f"censored or observed until {steps.times[-1]:g}. Pass a smaller time or fewer bins."
+                f"`time` must be at most the largest y of each bin, got {t:g}. The largest y of bin {number} "
+                f"is {steps.times[-1]:g}. Pass a smaller time or fewer bins."
             )
         place = int(np.searchsorted(steps.times, t, side="right")) - 1
         low, high = steps.interval(level)

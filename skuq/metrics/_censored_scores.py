@@ -29,29 +29,29 @@ def ipcw_crps_loss(
 ) -> float:
     r"""Return the CRPS up to a time, estimated from right-censored targets by inverse probability weights.
 
-    The smaller the better, minimum is zero. The score estimates the value of `threshold_weighted_crps_loss`
-    for the uncensored targets. It is proper if the censoring depends neither on the target nor on the
+    The smaller the better, minimum is zero. The score estimates the value that `threshold_weighted_crps_loss`
+    would have without censoring. It is proper if the censoring depends neither on the target nor on the
     features. The score cannot distinguish forecasts that differ only above `upper`.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     upper : float
-        Largest time of the score, in the units of y. Some rows must remain uncensored until this time. A time
-        that few rows reach increases the variance, because these rows have large weights.
+        Largest time of the score, in the units of y. Some rows must remain uncensored until this time. If few
+        rows remain, their weights are large, and so is the variance of the score.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     loss : float
-        In the units of y. Without censored rows, it is `threshold_weighted_crps_loss`.
+        In the units of y. Without censored rows, the value equals `threshold_weighted_crps_loss`.
 
     Raises
     ------
@@ -60,20 +60,21 @@ def ipcw_crps_loss(
 
     See Also
     --------
-    localized_crps_loss : Score without weights, which each censoring time localizes.
+    localized_crps_loss : Score without weights. Each row is scored up to its censoring time.
     ipcw_brier_loss : Score of the probability at one time.
 
     Notes
     -----
-    A row is known if its target is observed or if y is at least `upper`. The score is the weighted mean of
+    The score uses the rows whose target is observed, and the rows whose y is at least `upper`. It is the
+    weighted mean of
 
     .. math:: \int_{-\infty}^{\mathrm{upper}} (F(t) - 1\{t \ge y\})^2 dt
 
-    over the known rows, with the weights :math:`1 / \hat G(\min(y, \mathrm{upper})-)` and the Kaplan-Meier
-    estimate :math:`\hat G` of the censoring times.
+    over these rows. The weights are :math:`1 / \hat G(\min(y, \mathrm{upper})-)`, where :math:`\hat G` is the
+    Kaplan-Meier estimate of the censoring times [1]_.
 
-    The "survival CRPS", which integrates :math:`F^2` up to a censoring time and both parts for an event, is
-    not proper and is not offered.
+    skuq does not have the "survival CRPS", because it is not proper. The survival CRPS of a censored row is
+    the integral of :math:`F^2` up to the censoring time.
 
     References
     ----------
@@ -101,11 +102,11 @@ def ipcw_crps_loss(
 
 
 def _probability_uncensored(censoring: StepSurvival, times: FloatArray, upper: float) -> FloatArray:
-    """Return the probability to be uncensored before each time, after a check of the largest time."""
+    """Check the largest time, and return the probability to be uncensored before each time."""
     if censoring.before(np.asarray(upper)) <= 0:
         raise ValueError(
             f"`upper` must be a time at which rows are uncensored, got {upper:g}. The probability to be "
-            f"uncensored is 0 after {censoring.times[-1]:g}. Pass a smaller time."
+            f"uncensored is 0 after time {censoring.times[-1]:g}. Pass a smaller time."
         )
     return censoring.before(times)
 
@@ -122,28 +123,30 @@ def localized_crps_loss(
 
     The smaller the better, minimum is zero. The score is proper if the censoring does not depend on the
     target given the features. Without `censoring_time`, the censoring must not depend on the features either.
-    The weights of `ipcw_crps_loss` may be large; this score has none, and gives more weight to early times.
+    Unlike `ipcw_crps_loss`, this score does not use weights, which may be large. It depends more on early
+    times.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     censoring_time : array-like of shape (n,), default=None
-        Time at which each row is censored or would have been censored, such as the end of a study. It is y
-        for a censored row, and at least y for an observed row; infinite if a row cannot be censored. None
-        replaces the censoring times of observed rows by their estimated distribution.
+        Time at which each row is censored or would have been censored, such as the end of a study. The time
+        equals y for a censored row and is at least y for an observed row. It is infinite if a row cannot be
+        censored. None means that the censoring times of the observed rows are unknown. Their distribution is
+        then estimated.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     loss : float
-        In the units of y. Without censored rows and `censoring_time`, it is `crps_loss`.
+        In the units of y. Without censored rows and without `censoring_time`, the value equals `crps_loss`.
 
     Raises
     ------
@@ -159,10 +162,10 @@ def localized_crps_loss(
     -----
     .. math:: \frac1n \sum_i \int_{-\infty}^{c_i} (F_i(t) - 1\{t \ge y_i\})^2 dt
 
-    with the censoring times :math:`c_i`. Each integral is the CRPS of the forecast clipped to
-    :math:`c_i`, as in `threshold_weighted_crps_loss`. For an unknown censoring time, the score is the mean
-    over 32 quantiles of the Kaplan-Meier estimate of the censoring times, given that they are at least y.
-    This costs 32 evaluations of the CRPS per observed row.
+    with the censoring times :math:`c_i`. Each integral is the CRPS of the forecast clipped to :math:`c_i`. If
+    a censoring time is unknown, its distribution is the Kaplan-Meier estimate of the censoring times, given
+    that the censoring time is at least y. The score is the mean over 32 quantiles of this distribution. This
+    costs 32 evaluations of the CRPS per observed row.
 
     Examples
     --------
@@ -175,7 +178,8 @@ def localized_crps_loss(
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     if censoring_time is not None:
         ends = np.asarray(censoring_time)
-        if ends.shape == np.shape(y_true) and ends.size > y.size:  # rows with weight 0 are left out
+        # `check_right_censored` has removed the rows with weight 0.
+        if ends.shape == np.shape(y_true) and ends.size > y.size:
             ends = ends[np.asarray(sample_weight) > 0]
         ends = read_censoring_time(ends, y, mask)
         return weighted_mean(_crps_up_to(y, dist, ends), weight)
@@ -202,7 +206,7 @@ def _mean_over_censoring(y: FloatArray, dist: Distribution, censoring: StepSurvi
     at_least = censoring.before(y)
     total = np.zeros(y.size)
     for level in (np.arange(_CENSORING_QUANTILES) + 0.5) / _CENSORING_QUANTILES:
-        # the first time with survival at or below the quantile's; survival decreases
+        # Take the first time at which the (decreasing) survival is at most the survival of the quantile.
         reached = np.searchsorted(-censoring.survival, -at_least * (1 - level), side="left")
         total += _crps_up_to(y, dist, np.maximum(ends[reached], y))
     return total / _CENSORING_QUANTILES
@@ -224,21 +228,21 @@ def ipcw_brier_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Censored rows have the time of censoring.
+        Observed targets. For a censored row, the time of censoring.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     time : float
         Time of the probability, in the units of y. Some rows must be uncensored after this time.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is larger than y. None means that all targets are
-        observed.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
     Returns
     -------
     loss : float
-        In [0, 1] up to the sampling error of the weights.
+        Usually in [0, 1]. Because of the sampling error of the weights, the value may be above 1.
 
     Raises
     ------
@@ -247,7 +251,7 @@ def ipcw_brier_loss(
 
     See Also
     --------
-    ipcw_crps_loss : Score of the probabilities at all times up to a time.
+    ipcw_crps_loss : Score of the probabilities at all times up to `upper`.
 
     Notes
     -----
@@ -255,7 +259,8 @@ def ipcw_brier_loss(
         + \frac{1\{y_i > t\}}{\hat G(t)} F_i(t)^2
 
     with the Kaplan-Meier estimate :math:`\hat G` of the censoring times [1]_. scikit-survival uses
-    :math:`\hat G(y_i)`, which differs if an event and a censoring have the same time.
+    :math:`\hat G(y_i)` instead of :math:`\hat G(y_i-)`. The results differ only if an event and a censoring
+    have the same time.
 
     References
     ----------
@@ -282,7 +287,7 @@ def ipcw_brier_loss(
     if after <= 0:
         raise ValueError(
             f"`time` must be a time after which rows are uncensored, got {t:g}. The probability to be "
-            f"uncensored is 0 from {censoring.times[-1]:g}. Pass a smaller time."
+            f"uncensored is 0 from time {censoring.times[-1]:g} on. Pass a smaller time."
         )
     inverse = np.where(reached, mask / censoring.before(np.minimum(y, t)), 1 / after)
     return weighted_mean(inverse * squares, weight)

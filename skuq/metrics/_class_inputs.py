@@ -118,7 +118,7 @@ def _sorted_classes(y: np.ndarray) -> np.ndarray:
         return np.sort(pd.unique(y))
     except TypeError as error:
         raise TypeError(
-            "`y_true` must hold labels of one kind, numbers or strings, got a mixture."
+            "`y_true` must hold labels of one kind, either numbers or strings, got both."
         ) from error
 
 

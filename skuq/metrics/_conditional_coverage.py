@@ -132,8 +132,8 @@ def out_of_fold_coverage(
     order = np.argsort(rows, kind="stable")
     if not np.array_equal(rows[order], np.arange(inside.size)):
         raise ValueError(
-            f"`cv` must test every row exactly once, got {np.unique(rows).size} of {inside.size} rows in "
-            f"{rows.size} tests. Use a partition such as KFold or GroupKFold."
+            f"`cv` must test every row exactly once, got {rows.size} test rows that contain "
+            f"{np.unique(rows).size} of the {inside.size} rows. Use a partition such as KFold or GroupKFold."
         )
     return np.asarray(estimated[order])
 

@@ -238,8 +238,9 @@ def uncertainty_calibration_error(
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform" makes bins of equal width over the range of the predicted uncertainty, as in [1]_ and in the
         package netcal. "quantile" makes bins of equal total weight, as in
-        `expected_normalized_calibration_error`. If sigma is constant, there is one bin. The two metrics have
-        different defaults, because their papers use different bins.
+        `expected_normalized_calibration_error`. If sigma is constant, there is one bin.
+        `expected_normalized_calibration_error` has a different default, because its paper uses different
+        bins.
     on : {"variance", "std"}, default="variance"
         Quantity whose range is divided into bins of equal width. The option has no effect on bins of equal
         weight. The default is "variance" as in netcal, because UCE compares variances with squared errors.

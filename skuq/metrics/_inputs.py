@@ -44,6 +44,8 @@ def check_right_censored(
 ) -> tuple[FloatArray, Distribution, FloatArray | None, BoolArray | None]:
     """Return the checked arguments. The mask of observed targets is None if all are observed."""
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    if event is None:
+        return y, dist, weight, None
     mask = read_event(event, np.shape(y_true)[0])
     if mask is not None and mask.size > y.size:  # rows with weight 0 are left out
         mask = read_event(mask[np.asarray(sample_weight) > 0], y.size)
@@ -55,6 +57,8 @@ def check_censored(
 ) -> tuple[FloatArray, Distribution, FloatArray | None, Bounds | None]:
     """Return the checked arguments. The bounds of the targets are None if all are observed."""
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    if event is None and lower is None and upper is None:
+        return y, dist, weight, None
     bounds = read_bounds(check_target(y_true), event, lower, upper)
     if bounds is not None and bounds.lower.size > y.size:  # rows with weight 0 are left out
         bounds = bounds.take(np.flatnonzero(np.asarray(sample_weight) > 0))

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import Bounds, log_mass
+from skuq._censoring import Bounds, bound_scores, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
-from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
 
@@ -176,8 +175,8 @@ def nll_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     event : array-like of bool, shape (n,), default=None
-        True for an observed target, False for a target that is only known to be larger than y. None means
-        that all targets are observed. A censored row has the score :math:`-\log(1 - F(y))`.
+        True if the target is observed. False if the target is only known to be larger than y. None means that
+        all targets are observed. A censored row has the score :math:`-\log(1 - F(y))`.
     lower, upper : array-like of shape (n,), default=None
         Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed target,
         and infinite bounds are allowed. A row with other bounds has the score

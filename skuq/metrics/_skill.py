@@ -138,7 +138,7 @@ def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike 
         return dist
     n = np.shape(y_true)[0]
     if len(dist) != n:
-        raise ValueError(f"`reference` must have {n} rows or one, got {len(dist)}.")
+        raise ValueError(f"`reference` must have {n} rows or one row, got {len(dist)}.")
     return check_forecast(y_true, dist, sample_weight)[1]
 
 

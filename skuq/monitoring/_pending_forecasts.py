@@ -16,11 +16,11 @@ from skuq.distributions import Distribution, concat
 
 
 class PendingForecasts:
-    """Queue of forecasts whose targets arrive late, by horizon, or not at all.
+    """Queue of forecasts whose targets arrive late, or not at all.
 
     `add` stores the rows of a forecast until their targets are observed. `observe` returns the stored rows of
-    the observed targets, for `partial_fit` of a regressor or a recalibrator, or for a monitor. A target is
-    identified by its time and by its series. The queue can be pickled.
+    the observed targets. Pass these rows to `partial_fit` of a regressor or a recalibrator, or to a monitor.
+    A target is identified by its time and its series. The queue can be pickled.
 
     See Also
     --------
@@ -30,17 +30,17 @@ class PendingForecasts:
 
     Notes
     -----
-    `partial_fit` of a regressor calibrates a late row with the current calibration, and not with the
-    calibration at the time of the forecast. An interval that was issued before a change is therefore not
-    counted again after the calibration has adapted to the change.
+    For a late target, `partial_fit` of a regressor uses the forecast with the current calibration, not with
+    the calibration at the time of the forecast. Therefore, the calibration does not adapt twice to the same
+    change.
 
-    Cost: `add` and `observe` take constant time per target. A block of rows is kept until the last of its
-    targets is observed or discarded.
+    Cost: `add` and `observe` take constant time per target. The rows of one call of `add` are kept until the
+    last of their targets is observed or discarded.
 
     Examples
     --------
-    Forecasts for the next three hours are made in each hour. The target of hour 2 is observed at the same
-    time for the forecasts of the hours 0 and 1:
+    In each hour, the next three hours are forecast. The target of hour 2 belongs to the forecasts made in the
+    hours 0 and 1:
 
     >>> import numpy as np
     >>> from skuq.monitoring import PendingForecasts
@@ -68,7 +68,7 @@ class PendingForecasts:
         self._n_blocks = 0
 
     def __len__(self) -> int:
-        """Return the number of outstanding targets, counted once per forecast."""
+        """Return the number of outstanding targets. A target counts once for each forecast."""
         return sum(self._n_outstanding.values())
 
     def __repr__(self) -> str:
@@ -95,9 +95,10 @@ class PendingForecasts:
         Raises
         ------
         TypeError
-            If the rows are of another kind than before.
+            If the kind of rows differs from the earlier calls.
         ValueError
-            If lengths differ, a time is missing, or the number of columns of `due` differs from before.
+            If lengths differ, if a time is missing, or if the number of columns of `due` differs from the
+            earlier calls.
         """
         block = _read_rows(rows)
         n = len(block) if isinstance(block, Distribution) else block.shape[0]
@@ -106,11 +107,11 @@ class PendingForecasts:
         n_horizons = times.shape[1] if times.ndim == 2 else 0
         if times.ndim not in (1, 2) or len(times) != n or times.shape[-1] == 0:
             raise ValueError(
-                f"`due` must have shape ({n},) or ({n}, h), one row per forecast, got {times.shape}."
+                f"`due` must have shape ({n},) or ({n}, h), with one row per forecast, got {times.shape}."
             )
         if self._n_horizons not in (None, n_horizons):
             raise ValueError(
-                f"`due` must have {self._n_horizons or 'no'} columns as in the first call, got shape "
+                f"`due` must have {self._n_horizons or 'no'} columns, as in the first call, got shape "
                 f"{times.shape}."
             )
         labels = _labels(times.ravel(), "due")
@@ -130,7 +131,8 @@ class PendingForecasts:
         Parameters
         ----------
         y : float or array-like of shape (m,)
-            Observed targets. NaN means that the target will not be observed; its forecasts are discarded.
+            Observed targets. NaN means that the target will never be observed. Its forecasts are then
+            discarded.
         time : label or array-like of shape (m,)
             Time of each target.
         series : label or array-like of shape (m,), default=None
@@ -142,16 +144,17 @@ class PendingForecasts:
             Stored rows with at least one of these targets, in the order of the targets. None if there are
             no such rows, for example for the first targets of a series.
         y : ndarray of shape (k,) or (k, h)
-            Their targets. With h horizons, a target that is not in `y` is NaN.
+            Targets of the returned rows. With h horizons, the targets that are not passed in this call are
+            NaN.
 
         Raises
         ------
         ValueError
-            If a target is infinite, or if lengths differ. The queue is then not changed.
+            If a target is infinite, or if lengths differ. In this case, the queue is not changed.
         """
         values = np.atleast_1d(as_float_array(y, "y"))
         if values.ndim != 1 or np.isinf(values).any():
-            raise ValueError(f"`y` must be one or several finite numbers or NaN, got {y!r}.")
+            raise ValueError(f"`y` must be a number or a 1-D array, finite or NaN, got {y!r}.")
         times = _labels(np.atleast_1d(np.asarray(time)), "time")
         if len(times) != len(values):
             raise ValueError(f"`time` must have {len(values)} values, one per target, got {len(times)}.")
@@ -167,12 +170,12 @@ class PendingForecasts:
         return rows, observed if self._n_horizons else observed.ravel()
 
     def discard(self, before: Any) -> Self:
-        """Discard all forecasts of targets before a time, which will not be observed.
+        """Discard all forecasts whose targets lie before a time and will not be observed.
 
         Parameters
         ----------
         before : label
-            Time that can be compared with the times of `add`.
+            Time of the same type as the times passed to `add`.
 
         Returns
         -------
@@ -193,7 +196,7 @@ class PendingForecasts:
         return [] if forget else released
 
     def _take(self, places: list[tuple[int, int]]) -> Any:
-        """Return rows of blocks in the given order."""
+        """Return the stored rows at the given places (block and row), in this order."""
         if not places:
             return None
         numbers, rows = np.array(places).T
@@ -219,17 +222,18 @@ class PendingForecasts:
 
 def _read_rows(rows: Any) -> Any:
     if sparse.issparse(rows):
-        return rows.tocsr()
+        matrix: Any = rows  # The base class of sparse matrices in scipy-stubs has no `tocsr`.
+        return matrix.tocsr()
     if isinstance(rows, Distribution | pd.DataFrame | pd.Series):
         return rows
     if hasattr(rows, "columns"):
         raise TypeError(
             f"`rows` must be an array, a pandas DataFrame, a sparse matrix or a Distribution, got "
-            f"{type(rows)}. Convert it by `to_pandas()`."
+            f"{type(rows)}. Convert a data frame of another package with its method `to_pandas()`."
         )
     array = np.asarray(rows)
     if array.ndim == 0:
-        raise ValueError(f"`rows` must have rows, got {rows!r}.")
+        raise ValueError(f"`rows` must be an array with at least one dimension, got {rows!r}.")
     return array
 
 
@@ -253,7 +257,7 @@ def _labels(values: np.ndarray, name: str) -> list[Hashable]:
     index = pd.Index(values)
     if index.hasnans:
         raise ValueError(f"`{name}` must have no missing values, got {values[int(np.argmax(index.isna()))]}.")
-    return index.tolist()
+    return list(index.tolist())
 
 
 def _series(series: Any, n: int) -> list[Hashable]:

@@ -18,7 +18,7 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class BootstrapNetRegressor(BaseNeuralRegressor):
-    r"""Bootstrap ensemble of networks that are trained by squared errors, with a constant noise variance.
+    r"""Bootstrap ensemble of networks that minimize squared errors, with a constant noise variance.
 
     The regressor estimates the uncertainty of the mean and, if the noise is the same for all x, the
     uncertainty of a prediction. Prefer `DeepEnsembleRegressor` if the noise varies with x. Use
@@ -54,8 +54,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
-        `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is 1.01 times as large with
-        "squared_error".
+        `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS with "squared_error" is 1.01 times
+        the CRPS with False.
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the Student t distribution of
@@ -71,17 +71,18 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float, default=0.001
         Initial learning rate of Adam. The default is the learning rate of [2]_. The default of the other
-        networks is 0.003. With 0.003, the CRPS on four small data sets is 0.95 times as large.
+        networks is 0.003. On four small data sets, the CRPS with 0.003 is 0.95 times the CRPS with 0.001.
     lr_schedule : {"constant", "cosine"}, default="constant"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
-        With `keep_best`, the training then ends earlier at twice the best epoch so far, but not before epoch
-        40.
+        With "auto" and `keep_best`, training ends early when the number of epochs is twice the number of the
+        best epoch so far. At least 40 epochs are trained.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.
@@ -149,27 +150,28 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are trained on
     the same data.
 
-    The simulation of [2]_, section 5.2, shows the differences. The true standard deviation of the mean
-    between data sets was 0.0213. With "member", the estimate was 0.048, and 90 % confidence intervals covered
-    the true function in 99.6 % of the cases. With "mean", the estimate was 0.0214, and the intervals covered
-    the function in 75 % of the cases, because the networks are biased. With :math:`\sigma_\omega / \sqrt{M}`,
-    the estimate was 0.007, and the intervals covered the function in 37 % of the cases.
+    The simulation of [2]_, section 5.2, shows the differences. The true standard deviation, over data sets,
+    of the predicted mean was 0.0213. With "member", the estimate was 0.048, and 90 % confidence intervals
+    covered the true function in 99.6 % of the cases. With "mean", the estimate was 0.0214, and the intervals
+    covered the function in 75 % of the cases, because the networks are biased. With :math:`\sigma_\omega /
+    \sqrt{M}`, the estimate was 0.007, and the intervals covered the function in 37 % of the cases.
 
     If the noise varies with x, the intervals are too short where the noise is large, with and without
-    calibration. The intervals are also too short far from the training rows, because the members differ less
-    than their errors there. Confidence intervals with ``ci_scale="mean"`` are too short, because they ignore
-    the bias of the networks. With ``calibration=None``, prediction intervals have the right coverage on
-    average only if the noise is normal. With "oob", the coverage is close to nominal in practice, but it is
-    not guaranteed. With "split", the coverage is guaranteed if rows are exchangeable and ``noise_estimation``
-    is not "split". Otherwise, the noise is estimated from the calibration rows.
+    calibration. The intervals are also too short far from the training rows, because the differences between
+    the members are smaller than the errors of the members there. Confidence intervals with
+    ``ci_scale="mean"`` are too short, because they ignore the bias of the networks. With
+    ``calibration=None``, prediction intervals have the right coverage on average only if the noise is normal.
+    With "oob", the coverage is close to nominal in practice, but it is not guaranteed. With "split", the
+    coverage is guaranteed if rows are exchangeable and ``noise_estimation`` is not "split". Otherwise, the
+    noise is estimated from the calibration rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, in the noise estimate and in the
-    ranks of the calibration. Weights do not change the bootstrap samples. Therefore, rows with large weights
-    are also out of bag for some members.
+    quantiles of the calibration scores. Weights do not change the bootstrap samples. Therefore, rows with
+    large weights are also out of bag for some members.
 
     Cost: all members are trained in one pass. 50 members take only a little more time than two networks that
-    skorch trains one after the other. `fit_transform` costs as much as `fit` and one more fit. The additional
-    fit predicts the few rows that are out of bag for fewer than two members.
+    skorch trains one after the other. `fit_transform` costs one fit more than `fit`. The additional fit
+    predicts the few rows that are out of bag for fewer than two members.
 
     References
     ----------

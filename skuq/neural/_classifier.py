@@ -151,7 +151,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         labels : ndarray of shape (n,)
             One of ``classes_`` for each row.
         """
-        most_probable = self.predict_proba(X).argmax(axis=1)  # raises before fit
+        most_probable = self.predict_proba(X).argmax(axis=1)  # raises NotFittedError before fit
         labels: np.ndarray = self.classes_[most_probable]
         return labels
 

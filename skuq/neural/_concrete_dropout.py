@@ -44,7 +44,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 1.09 times as large with False.
+        sets, the CRPS with False is 1.09 times the CRPS with "crps".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -67,7 +67,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -68,7 +68,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         scored. With `bootstrap`, it is scored on out-of-bag rows, and otherwise on held-out rows. Valid
         scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`.
         "auto" means "crps", or "squared_error" if the members do not predict a noise variance. On four small
-        data sets, the CRPS is 1.03 times as large with "nll" and 0.98 times as large with False.
+        data sets, the CRPS with "nll" is 1.03 times the CRPS with "crps". The CRPS with False is 0.98 times
+        the CRPS with "crps".
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the uncalibrated distribution.
@@ -91,7 +92,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float, default=0.008
         Initial learning rate of Adam. The defaults of single networks are a learning rate of 0.003 and
-        batches of 32 rows. With these values, the CRPS on seven data sets is 1.08 times as large.
+        batches of 32 rows. On seven data sets, the CRPS with these values is 1.08 times the CRPS with the
+        defaults of this class.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int or "auto", default="auto"
@@ -102,8 +104,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
         before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
+        With ``batch_size="auto"``, the second training has 64 rows per batch.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -138,8 +142,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     best_epoch_ : int
         Number of the epoch whose weights were kept, counted from 1.
     factor_ : float or ndarray of shape (d,)
-        Factor by which calibration multiplies the standard deviations, one per target. It is above 1 if the
-        model is overconfident, and 1 without calibration.
+        Factor by which calibration multiplies the standard deviations. It is above 1 if the model is
+        overconfident, and 1 without calibration. For several targets, there is one factor per target.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100. Infinite for other distributions.
     n_outputs_ : int
@@ -331,8 +335,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     def _joint_loss(self, name: str, loss: TrainingLoss, d: int) -> JointLoss:
         if loss.n_outputs == 1:
             raise ValueError(
-                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}, which "
-                "scores only means. Use for example 'nll'."
+                f"`{name}` must use a variance with several targets, got {getattr(self, name)!r}. This loss "
+                "scores only means. Use, for example, 'nll'."
             )
         return JointLoss(cast(Loss, loss), d)
 
@@ -342,8 +346,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         for name, value in (("output", "moments"), ("support", None)):
             if getattr(self, name) != value:
                 raise ValueError(
-                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. Use "
-                    "MultiOutputUncertaintyRegressor around this estimator for other values."
+                    f"`{name}` must be {value!r} with several targets, got {getattr(self, name)!r}. For "
+                    "other values, use MultiOutputUncertaintyRegressor(estimator)."
                 )
         targets = check_targets(y, self)
         check_complete(targets.values, targets.labels)

@@ -20,8 +20,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     The classifier predicts class probabilities and the epistemic part of their entropy. The epistemic part
     measures the disagreement between the members and decreases with more data. Prefer `MCDropoutClassifier`
-    if you can afford only one network. `skuq.classifiers.ConformalClassifier` around this classifier predicts
-    sets of classes with guaranteed coverage.
+    if you can afford only one network. Pass this classifier to `skuq.classifiers.ConformalClassifier` to
+    predict sets of classes with guaranteed coverage.
 
     Parameters
     ----------
@@ -65,7 +65,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.

@@ -1,4 +1,4 @@
-"""Training loss of several targets, which is the sum of a loss over the targets."""
+"""Training loss for several targets: the sum of the losses of the targets."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from skuq.neural._training_loss import TrainingLoss
 
 @dataclass(frozen=True)
 class JointLoss(TrainingLoss):
-    """Sum over the targets of the loss of each target given the targets before it.
+    """Sum of the losses of all targets, where each target is predicted given the targets before it.
 
     With the negative log-likelihood, the sum is the negative log-likelihood of the multivariate normal
     distribution.
     """
 
     # A network has three blocks of outputs: the means, the raw variances, and the coefficients below the
-    # diagonal of the matrix B. Given the targets before it, target j has the mean m_j + sum_k B_jk (y_k -
-    # m_k) and the variance v_j. The covariance matrix is L L', where L = (I - B)^-1 diag(v)^(1/2) is its
-    # Cholesky factor.
+    # diagonal of the matrix B. Given the targets before j, target j has the mean m_j + sum_k B_jk (y_k - m_k)
+    # and the variance v_j. The covariance matrix is L L' with the Cholesky factor L = (I - B)^-1
+    # diag(v)^(1/2).
 
     loss: Loss
     n_targets: int
@@ -58,7 +58,7 @@ class JointLoss(TrainingLoss):
         return *loc.unbind(-1), *square[..., row, column].unbind(-1)
 
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
-        # the average forecast is the normal distribution with the moments of the mixture of the members
+        # The average forecast is the normal distribution with the mean and covariance of the mixture.
         d = self.n_targets
         loc = torch.stack(list(parts[:d]), dim=-1).double()
         square = torch.stack(list(parts[d:]), dim=-1).double()
@@ -86,7 +86,7 @@ def normal_parameters(output: Tensor, d: int) -> tuple[Tensor, Tensor]:
     """Return the means (..., d), and the Cholesky factors (..., d, d) of the covariance matrices."""
     loc, raw, coefficients = split_output(output, d)
     scale = torch.diag_embed(variance_of(raw).sqrt())
-    # the solver takes the diagonal of I - B as ones
+    # With `unitriangular`, the solver assumes that the diagonal of I - B is 1.
     factor = torch.linalg.solve_triangular(-coefficients, scale, upper=False, unitriangular=True)
     return loc, factor
 

@@ -22,7 +22,7 @@ from skuq.neural._training.trainer import TrainedFit
 
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
-    r"""Network that is trained by squared errors and has a normal posterior of the last layer's weights.
+    r"""Network that minimizes squared errors and has a normal posterior of the last layer's weights.
 
     The regressor estimates the uncertainty of a prediction at the cost of one plain network, because the
     posterior, the prior and the noise variance have closed forms. The noise is the same for all x. Prefer
@@ -50,7 +50,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         "squared_error" and a `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is the same
         with False and "squared_error".
     n_draws : int, default=200
-        Number of functions that are drawn from the posterior. Only `predict_members` uses the draws.
+        Number of networks or functions that are drawn from the posterior. Only `predict_members` uses the
+        draws.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -73,7 +74,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -43,8 +43,8 @@ class PNNRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default="crps"
         Score that selects the epoch whose weights are kept. False keeps the last epoch. Every second epoch is
         scored on rows held out of training. Valid scores are "nll", "beta_nll", "crps", "check", "interval",
-        "squared_error" and instances of `Loss`. On four small data sets, the CRPS is 1.08 times as large with
-        False, and 1.07 times as large with "nll".
+        "squared_error" and instances of `Loss`. On four small data sets, the CRPS with False is 1.08 times
+        the CRPS with "crps". The CRPS with "nll" is 1.07 times the CRPS with "crps".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -70,7 +70,8 @@ class PNNRegressor(BaseNeuralRegressor):
         before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"

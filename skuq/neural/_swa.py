@@ -129,7 +129,8 @@ class SWARegressor(BaseNeuralRegressor):
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
         The epochs of the snapshots are not included.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -70,8 +70,8 @@ class VariationalClassifier(BaseNeuralClassifier):
         held-out rows, and an int is the number of held-out rows. The rows are drawn at random, stratified by
         class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float or "auto", default="auto"
-        Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. These values were chosen
-        for `VariationalRegressor`.
+        Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. These values are as
+        measured for `VariationalRegressor`.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
@@ -79,7 +79,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.

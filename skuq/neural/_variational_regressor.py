@@ -69,8 +69,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS is 0.69 times as large with "crps". However, "crps" selects epochs of the warm-up, in
-        which the weights do not yet have their posterior distribution.
+        sets, the CRPS with "crps" is 0.69 times the CRPS with False. However, "crps" selects epochs of the
+        warm-up, in which the weights do not yet have their posterior distribution.
     inference : {"auto", "analytic", "sampled"}, default="auto"
         Method that computes the mean and the epistemic variance. "analytic" is a closed form and requires
         `last_layer`. "sampled" uses `n_draws` networks that are drawn from the posterior. "auto" means
@@ -93,7 +93,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. On four small data sets,
-        the CRPS is 1.04 times as large with 0.003. With `last_layer` and 0.01, it is 1.03 times as large.
+        the CRPS with 0.003 is 1.04 times the CRPS with the default 0.01. With `last_layer`, the CRPS with
+        0.01 is 1.03 times the CRPS with the default 0.003.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
@@ -101,7 +102,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Maximum norm of each network's gradient. None means that gradients are not clipped.
+        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
+        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -271,8 +273,9 @@ class VariationalRegressor(BaseNeuralRegressor):
         check_option(self.inference, "inference", ("auto", "analytic", "sampled"))
         if self.inference == "analytic" and not self.last_layer:
             raise ValueError(
-                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic'. Only an "
-                "uncertain last layer has a closed form. Use inference='sampled' or last_layer=True."
+                "`inference` must be 'auto' or 'sampled' with last_layer=False, got 'analytic'. A "
+                "closed form exists only if all layers except the last have fixed weights. Use "
+                "inference='sampled' or last_layer=True."
             )
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         score = resolve_selection_score(self.keep_best)

@@ -49,7 +49,7 @@ class PredictionRegion(ABC):
 
     @abstractmethod
     def bounds(self) -> FloatArray:
-        """Return the smallest box that contains each region.
+        """Return, for each region, the smallest box that contains this region.
 
         Returns
         -------
@@ -204,8 +204,8 @@ class EllipsoidRegion(PredictionRegion):
         n, d = center.shape
         if covariance.shape != (n, d, d) or radius.shape != (n,):
             raise ValueError(
-                f"`covariance` must have shape {(n, d, d)} and `radius` shape {(n,)}, got {covariance.shape} "
-                f"and {radius.shape}. The shape of `center` is {(n, d)}."
+                f"`covariance` must have shape {(n, d, d)}, and `radius` must have shape {(n,)}, got "
+                f"{covariance.shape} and {radius.shape}. The shape of `center` is {(n, d)}."
             )
         if (radius < 0).any():
             raise ValueError(f"`radius` must be non-negative, got {radius.min():g}.")
@@ -248,7 +248,7 @@ class EllipsoidRegion(PredictionRegion):
         return np.asarray(np.sqrt(np.sum(solved**2, axis=1)).reshape(points.shape[:-1]))
 
     def bounds(self) -> FloatArray:
-        """Return the smallest box that contains each ellipsoid.
+        """Return, for each ellipsoid, the smallest box that contains this ellipsoid.
 
         Returns
         -------

@@ -59,10 +59,10 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     of several rows equal the edge of two bins, these rows belong to both bins. Their squared factor is the
     mean of the two squared factors. Standard deviations outside all bins get the factor of the nearest bin.
 
-    The table shows the negative log-likelihood on new rows. The first two columns of results are increases
-    for a calibrated model, relative to no recalibration. In the last column, the true standard deviations are
-    the squares of the predicted standard deviations. The column shows how much lower the negative
-    log-likelihood is with bins than with a single factor.
+    The table shows the negative log-likelihood on new rows. The first two columns of results are for a
+    calibrated model. They show how much recalibration increases the negative log-likelihood. In the last
+    column, the true standard deviations are the squares of the predicted standard deviations. The column
+    shows how much lower the negative log-likelihood is with bins than with a single factor.
 
     ================  ==========================  ===============================  ======================
     calibration rows  calibrated, bins            calibrated, a single factor      squared stds, decrease

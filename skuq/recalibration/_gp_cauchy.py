@@ -56,7 +56,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
     Use this class only in the rare case that some predictions are wrong by orders of magnitude. The tails of
     a Cauchy distribution are so heavy that a gross outlier hardly changes the fit. For ordinary data, 90 %
     intervals become more than 1.5 times as wide as needed, and intervals with a low coverage become too
-    narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution clearly fits the residuals better.
+    narrow. Use `GPNormalRecalibrator` if a Cauchy distribution does not clearly fit the residuals better.
     Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` to estimate the tails from the data. Prefer
     ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
 

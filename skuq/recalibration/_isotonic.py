@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._censoring import Bounds, point_masses, read_bounds
+from skuq._censoring import Bounds, bound_scores, point_masses, read_bounds
 from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import bound_scores, pit_scores, spread_atoms
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
@@ -170,7 +171,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is only known to be larger than y. None means
+            True if the target is observed. False if the target is only known to be larger than y. None means
             that all targets are observed.
         lower, upper : array-like of shape (n,), default=None
             Known bounds of each target, instead of `event`; None means y. Equal bounds mean an observed
@@ -193,10 +194,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
         SmallSampleWarning
             If fewer than 12 targets are known.
         """
+        if event is None and lower is None and upper is None:
+            return super().fit(dist, y, sample_weight)
         checked = check_dist(dist)
         target = check_target(y, "y", len(checked))
         bounds = read_bounds(target, event, lower, upper)
-        if bounds is None:
+        if bounds is None:  # every target is observed
             return super().fit(dist, y, sample_weight)
         weight = check_sample_weight(sample_weight, len(checked))
         if weight is not None and not weight.all():
@@ -252,6 +255,37 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Normal scores of F(y-) and F(y), and numbers of repetitions. Each array has shape (n,)."""
+
+    lower: FloatArray
+    upper: FloatArray
+    repetitions: FloatArray
+
+    @classmethod
+    def from_targets(cls, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Self:
+        return cls(*pit_scores(dist, y), np.ones(len(y)) if weight is None else weight)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def followed_by(self, later: Self, window: int | None) -> Self:
+        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
+        n_removed = 0 if window is None else max(len(self) + len(later) - window, 0)
+        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
+        return type(self)(*(np.concatenate(pair)[n_removed:] for pair in pairs))
+
+    def through(self, level_map: LevelMap) -> tuple[FloatArray, FloatArray]:
+        """Return the mapped scores and their weights. A row on an atom has several scores."""
+        lower, upper = level_map.pieces(self.lower), level_map.pieces(self.upper)
+        return spread_atoms(lower, upper, self.repetitions)[1:]
+
+    def level_map(self, *, light_tails: bool) -> LevelMap:
+        n = effective_rows(self.repetitions, len(self))
+        return isotonic_level_map(self.lower, self.upper, self.repetitions, n, light_tails=light_tails)
 
 
 def isotonic_level_map(

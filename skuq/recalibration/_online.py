@@ -1,9 +1,8 @@
-"""Recalibration of the probability levels that adapts to a sequence."""
+"""Recalibration of probability levels that adapts to a sequence of targets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -15,27 +14,25 @@ from skuq._conformal.residuals import outside_share
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
-from skuq.recalibration._isotonic import increasing_level_map, isotonic_level_map
+from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
 
 LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
-"""Default levels. The bounds of 50, 80, 90, 95 and 98 % intervals are among them."""
+"""Default levels. They include the bounds of 50, 80, 90, 95 and 98 % intervals."""
 
 STEPS = np.array([0.01, 0.03, 0.1, 0.4])
-"""Step sizes of the experts, as normal scores."""
+"""Step sizes of the experts, in units of normal scores."""
 
 _FARTHEST = 38.0
-"""Normal scores are clipped at this distance from 0, so that the loss of a target outside the support is
-finite."""
+"""Normal scores are clipped at this distance from 0. The loss outside the support is then finite."""
 
 
 class TrackedScores:
-    r"""Tracked quantiles of normal scores at fixed levels, averaged over experts with different steps.
+    r"""Quantiles of normal scores that are tracked at fixed levels by experts with different steps.
 
-    The quantile of an expert at level p changes by :math:`\eta (p - 1\{v \le q\})` after a score v
-    (Angelopoulos, Candès and Tibshirani 2023, eq. 4). The loss of an expert is the mean pinball loss of its
-    sorted quantiles over all levels.
+    After a score v, an expert changes its quantile q at level p by :math:`\eta (p - 1\{v \le q\})`
+    (Angelopoulos, Candès and Tibshirani 2023, eq. 4). The loss of an expert is the mean, over all levels, of
+    the pinball loss of its sorted quantiles.
     """
 
     def __init__(self, levels: FloatArray, steps: FloatArray = STEPS) -> None:
@@ -48,11 +45,11 @@ class TrackedScores:
 
     @property
     def quantiles(self) -> FloatArray:
-        """Mean of the sorted quantiles of the experts, shape (k,)."""
+        """Weighted mean of the sorted quantiles of the experts, shape (k,)."""
         return np.asarray(self._experts.weights @ np.sort(self._quantiles, axis=1))
 
     def update(self, scores: FloatArray, repetitions: FloatArray) -> None:
-        """Observe scores that were predicted together."""
+        """Update the quantiles with scores whose forecasts were made at the same time."""
         order = np.argsort(scores, kind="stable")
         scores, repetitions = np.clip(scores[order], -_FARTHEST, _FARTHEST), repetitions[order]
         weight = np.append(0.0, np.cumsum(repetitions))
@@ -71,47 +68,24 @@ class TrackedScores:
         return increasing_level_map(quantiles, nominal, slope if light_tails else max(1.0, slope))
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """Normal scores of F(y-) and F(y), and the number of repetitions of each row; shape (n,) each."""
-
-    lower: FloatArray
-    upper: FloatArray
-    repetitions: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def followed_by(self, later: ScoredRows, window: int | None) -> ScoredRows:
-        """Concatenate both sets of rows and keep the last ``window`` rows; None keeps all rows."""
-        n_removed = 0 if window is None else max(len(self) + len(later) - window, 0)
-        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
-        return ScoredRows(*(np.concatenate(pair)[n_removed:] for pair in pairs))
-
-    def through(self, level_map: LevelMap) -> tuple[FloatArray, FloatArray]:
-        """Return the mapped scores and their weights. A row on an atom has several scores."""
-        lower, upper = level_map.pieces(self.lower), level_map.pieces(self.upper)
-        return spread_atoms(lower, upper, self.repetitions)[1:]
-
-
 class OnlineRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels, and adapt the map to a sequence by `partial_fit`.
+    r"""Map the probability levels, and adapt the map to a sequence with `partial_fit`.
 
-    `fit` estimates the same map as `IsotonicRecalibrator`. After each call of `partial_fit`, the map is
-    estimated again with the new rows, and a second map tracks the quantiles of the recalibrated levels. All
-    quantiles and intervals of the distribution therefore adapt together. Use this class if the errors of a
-    sequence change over time. Prefer `IsotonicRecalibrator` for exchangeable rows. Prefer
-    `skuq.regressors.ConformalRegressor` with its parameter ``adapt`` if you need the bounds of a few
-    intervals, with a guarantee.
+    `fit` estimates the same map as `IsotonicRecalibrator`. Each call of `partial_fit` estimates this first
+    map again, including the new rows. It also updates a second map, which tracks the quantiles of the
+    recalibrated levels. Therefore, all quantiles and intervals of the distribution adapt together. Use this
+    class if the errors of a sequence change over time. Prefer `IsotonicRecalibrator` for exchangeable rows.
+    Prefer `skuq.regressors.ConformalRegressor` with its parameter ``adapt`` if you need only a few intervals
+    and a guarantee of their coverage.
 
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        Tracked levels: at least two increasing numbers in (0, 1). None is 41 levels: 0.01, 0.99 and the
+        Tracked levels: at least two increasing numbers in (0, 1). None means 41 levels: 0.01, 0.99 and the
         multiples of 0.025.
     window : int or None, default=None
-        Number of latest rows from which the first map is estimated after a call of `partial_fit`. None keeps
-        all rows, at 24 bytes per row. Prefer some hundred rows if the errors change abruptly.
+        Number of latest rows from which `partial_fit` estimates the first map. None keeps all rows. A row
+        needs 24 bytes of memory. Prefer a few hundred rows if the errors change abruptly.
 
     Attributes
     ----------
@@ -120,49 +94,51 @@ class OnlineRecalibrator(BaseRecalibrator):
     levels_ : ndarray of shape (k,)
         Tracked levels.
     n_calibration_ : float
-        Current number of rows of the first map, or the sum of their weights.
+        Number of rows from which the first map is currently estimated, or the sum of their weights.
     outside_share_ : float
-        Share of these rows whose target is outside the support of the distribution, for example below the
-        smallest member of an ensemble. A map of levels has no effect on these rows.
+        Share of the rows of the first map whose target is outside the support of the distribution, for
+        example below the smallest member of an ensemble. A map of levels has no effect on these rows.
     n_features_in_ : int
-        Always 2, the columns of a Distribution as an array.
+        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
 
     See Also
     --------
     IsotonicRecalibrator : The map for exchangeable rows.
-    skuq.regressors.RecalibratedRegressor : Recalibrator and regressor in one object, with `partial_fit`.
+    skuq.regressors.RecalibratedRegressor : Regressor with a recalibrator. It also has `partial_fit`.
     skuq.regressors.ConformalRegressor : Intervals that adapt.
     skuq.monitoring.PendingForecasts : Forecasts whose targets arrive late.
 
     Notes
     -----
     Let v be the normal score :math:`\Phi^{-1}(R(F(y)))` of a target, where R is the map of
-    `IsotonicRecalibrator` for the earlier rows. The quantile of v at level p is tracked by
+    `IsotonicRecalibrator` for the earlier rows. After each target, the tracked quantile of v at level p
+    changes to
 
     .. math:: q_p \leftarrow q_p + \eta \, (p - 1\{v \le q_p\})
 
-    ([1]_, eq. 4), which starts at :math:`\Phi^{-1}(p)`. Four experts have the steps 0.01, 0.03, 0.1 and 0.4.
-    The quantiles of each expert are sorted, and the forecast has the weighted mean of the quantiles of the
-    experts. The loss of an expert is the mean pinball loss over all levels, an approximation of the CRPS in
-    units of v. The weights follow the losses by [2]_ (algorithm 2, with an interval length of 500 steps).
+    ([1]_, eq. 4). The first value is :math:`\Phi^{-1}(p)`. Four experts have the steps 0.01, 0.03, 0.1 and
+    0.4. The quantiles of each expert are sorted. The forecast uses the weighted mean of the quantiles of the
+    experts. The loss of an expert is the mean pinball loss over all levels, which approximates the CRPS in
+    units of v. The weights are computed from the losses by algorithm 2 of [2]_, with an interval length of
+    500 steps.
 
-    The weights bound the regret compared with the best expert on every interval of 500 steps. For scores
+    On every interval of 500 steps, the weights bound the regret relative to the best expert. For scores
     between -b and b, the share of targets below the unsorted quantile of one expert differs from p by at most
     :math:`(2 b + \eta) / (\eta T)` after T rows, for every sequence ([1]_, prop. 1). The weighted mean has no
     such bound. On the electricity prices of [3]_ (8760 hours), the share of targets below each of the 41
-    quantiles differed from its level by at most 0.012. Compared with the quantiles of all earlier residuals,
-    the CRPS was 2 % lower around a forest, 0.5 % lower around a ridge regression, and 28 % lower for an
-    autoregressive series with a shift.
+    quantiles differed from its level by at most 0.012. The CRPS was compared with the CRPS of forecasts that
+    use the quantiles of all earlier residuals. It was 2 % lower with a forest, and 0.5 % lower with a ridge
+    regression. On a simulated autoregressive series with a shift, the CRPS was 28 % lower.
 
     The density of the forecast is rough, because the tracked levels move independently. Use the CRPS rather
     than the likelihood to compare forecasts.
 
-    If one call of `partial_fit` contains several rows, they count as predicted before any of their targets
-    was observed. Call it once per row if the targets arrive one by one. Equal forecasts and targets in
-    another order give another map.
+    If one call of `partial_fit` contains several rows, all of these rows count as predicted before the first
+    of their targets was observed. If the targets arrive one by one, call `partial_fit` once per row. The map
+    depends on the order of the rows.
 
     Cost: `fit` takes O(n log n) time. Each call of `partial_fit` with m rows takes O(n log n + m) time, where
-    n is the number of rows in the window; about 0.5 ms for one row and n = 1000.
+    n is the number of rows in the window. For one row and n = 1000, this is about 0.5 ms.
 
     References
     ----------
@@ -203,7 +179,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         levels = LEVELS if self.levels is None else np.atleast_1d(check_open_unit(self.levels, "levels"))
         if check_increasing(levels, "levels").size < 2:
             raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
-        rows = _scored(dist, y, weight)
+        rows = ScoredRows.from_targets(dist, y, weight)
         outside_share(rows.lower, rows.upper, weight, effective_rows(weight, len(y)), type(self).__name__)
         self._light_tails = dist._light_tails
         self._tracked = TrackedScores(levels)
@@ -218,8 +194,8 @@ class OnlineRecalibrator(BaseRecalibrator):
         Parameters
         ----------
         dist : Distribution of m rows, or array-like of shape (m, 2)
-            Predictions that were made before their targets were observed, before recalibration, in the order
-            of time.
+            Predictions that were made before their targets were observed, in the order of time. Pass the
+            predictions before recalibration.
         y : array-like of shape (m,)
             Observed targets, in the units of the predictions.
         sample_weight : array-like of shape (m,), default=None
@@ -237,12 +213,12 @@ class OnlineRecalibrator(BaseRecalibrator):
         TypeError
             If `dist` is neither a Distribution nor an array.
         ValueError
-            If values or lengths are invalid. The map is then not changed.
+            If values or lengths are invalid. In this case, the map is not changed.
         """
         check_is_fitted(self)
         checked, target, weight = check_observed(dist, y, sample_weight)
-        effective_rows(weight, len(target))  # raises for relative weights
-        new = _scored(checked, target, weight)
+        effective_rows(weight, len(target))  # raises an error if the weights are relative
+        new = ScoredRows.from_targets(checked, target, weight)
         rows = self._rows.followed_by(new, self._window)
         following_map = self._map_of(rows)
         self._tracked.update(*new.through(self._first_map))
@@ -250,8 +226,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         return self
 
     def _map_of(self, rows: ScoredRows) -> LevelMap:
-        n = effective_rows(rows.repetitions, len(rows.lower))
-        return isotonic_level_map(rows.lower, rows.upper, rows.repetitions, n, light_tails=self._light_tails)
+        return rows.level_map(light_tails=self._light_tails)
 
     def _set(self, rows: ScoredRows, first_map: LevelMap) -> None:
         self._rows, self._first_map = rows, first_map
@@ -262,7 +237,3 @@ class OnlineRecalibrator(BaseRecalibrator):
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
-
-
-def _scored(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> ScoredRows:
-    return ScoredRows(*pit_scores(dist, y), np.ones(len(y)) if weight is None else weight)

@@ -36,9 +36,9 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        Levels of the shifted quantiles: at least two increasing numbers in (0, 1). None means the levels of a
-        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. In both cases, levels in the tails are
-        added (see Notes).
+        Levels of the shifted quantiles: at least two increasing numbers in (0, 1). None means the levels of
+        the forecasts if the forecasts are `Quantiles`, and otherwise 0.05, 0.1, ..., 0.95. In both cases,
+        levels in the tails are added (see Notes).
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    skuq.regressors.MultiQuantileRegressor : Quantiles at several levels, from any regressor with a quantile
-    loss.
+    skuq.regressors.MultiQuantileRegressor : Quantiles at several levels, from any regressor with a
+        quantile loss.
     IsotonicRecalibrator : A monotone function of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
     ConformalRecalibrator : Intervals with guaranteed coverage.
@@ -77,8 +77,8 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     The table compares recalibrations of the quantiles that LightGBM predicts at eleven levels with default
     settings. The recalibrators are fitted to out-of-fold predictions. The coverages are means over eleven
-    data sets and two splits. The CRPS and the score of 90 % intervals are geometric means, relative to no
-    recalibration. "factor" is ``StdScalingRecalibrator(objective="coverage")``, "map" is
+    data sets and two splits. The CRPS and the score of 90 % intervals are geometric means of the ratios to
+    the values without recalibration. "factor" is ``StdScalingRecalibrator(objective="coverage")``, "map" is
     `IsotonicRecalibrator`, and "shifts" is this class.
 
     ==============  =============  =====  ==============  =============  =============

@@ -16,8 +16,7 @@ class SupportMap(BaseRecalibrator):
     The step clips each forecast to the bounds: the probability beyond a bound becomes an atom at this bound.
     If the possible values are integers, the step also rounds the forecast. Use the step as the last step of a
     Pipeline, after other recalibrators. Most regressors of skuq have the parameter ``support`` with the same
-    effect. To give a value inside the bounds a positive
-    probability, use `~skuq.regressors.HurdleRegressor`.
+    effect. To give a value inside the bounds a positive probability, use `~skuq.regressors.HurdleRegressor`.
 
     Parameters
     ----------

@@ -66,10 +66,10 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     linear function of the logarithm of the predicted variance. Beyond the outermost knots, the variance is
     proportional to the predicted variance. A single block gives the factor of `StdScalingRecalibrator`.
 
-    The table shows the negative log-likelihood on new rows. The first two columns of results are increases
-    for a calibrated model, relative to no recalibration. In the last column, the true standard deviations are
-    the squares of the predicted standard deviations. The column shows how much lower the negative
-    log-likelihood is with isotonic regression than with a single factor.
+    The table shows the negative log-likelihood on new rows. The first two columns of results are for a
+    calibrated model. They show how much recalibration increases the negative log-likelihood. In the last
+    column, the true standard deviations are the squares of the predicted standard deviations. The column
+    shows how much lower the negative log-likelihood is with isotonic regression than with a single factor.
 
     ================  ==========================  ===============================  ======================
     calibration rows  calibrated, isotonic        calibrated, a single factor      squared stds, decrease

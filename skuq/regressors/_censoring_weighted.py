@@ -1,4 +1,4 @@
-"""Any regressor, fitted to observed rows with inverse probability of censoring weights."""
+"""Regressor that is fitted to observed rows with inverse probability of censoring weights."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ from skuq.regressors._method_rules import is_calibrated
 
 
 class CensoringWeightedRegressor(BaseCensoredRegressor):
-    r"""Any regressor for right-censored targets, by inverse probability of censoring weights (IPCW).
+    r"""Any regressor for right-censored targets, with inverse probability of censoring weights (IPCW).
 
-    The wrapped regressor is fitted to the rows with an observed target. Their weights represent the censored
-    rows. The method makes no assumption about the distribution of the target. The times of censored rows
-    affect only the weights. Prefer `CensoredBoostingRegressor` for positive times if many rows are censored.
+    The wrapped regressor is fitted to the rows with an observed target. Weights let these rows also represent
+    the censored rows. The method makes no assumption about the distribution of the target. The times of
+    censored rows affect only the weights. Prefer `CensoredBoostingRegressor` if the targets are positive
+    times and many rows are censored.
 
     Parameters
     ----------
     estimator : estimator
-        Regressor that `predict_dist` accepts and whose `fit` takes weights; cloned. Wrap a plain regressor in
-        `UncertaintyRegressor`.
+        Regressor that `predict_dist` accepts and whose `fit` takes weights. It is cloned. Wrap a plain
+        regressor in `UncertaintyRegressor`.
     censoring_estimator : estimator or None, default=None
-        Model of the censoring times given X, whose `fit` takes ``event``, such as
-        `CensoredBoostingRegressor`; cloned. Its `fit_transform` predicts each row out of fold. None is the
-        Kaplan-Meier estimate, which is valid if the censoring does not depend on X.
+        Model of the censoring times given X. It is cloned. Its `fit` must take ``event``, and its
+        `fit_transform` must predict each row out of fold, such as `CensoredBoostingRegressor`. None means the
+        Kaplan-Meier estimate. This estimate is valid if the censoring does not depend on X.
     floor : float, default=0.05
-        Smallest probability to be uncensored that a weight divides by, in [0, 1]. A larger value limits the
-        weights to ``1 / floor``, so that the variance is smaller and the bias is larger.
+        Lower limit of the estimated probability to be uncensored, in [0, 1]. Smaller probabilities are
+        replaced by this value, so that weights are at most ``1 / floor``. A larger value decreases the
+        variance and increases the bias.
     random_state : int, RandomState instance or None, default=None
         Seed of estimators without a seed of their own. An integer makes results reproducible.
 
@@ -51,7 +53,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     estimator_ : estimator
         The fitted regressor.
     censoring_weight_ : ndarray of shape (n,)
-        Weights of the rows passed to `fit` without ``sample_weight``; 0 for censored rows.
+        Censoring weights of the rows passed to `fit`, not multiplied by ``sample_weight``. 0 for censored
+        rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -62,15 +65,16 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
 
     See Also
     --------
-    CensoredBoostingRegressor : Likelihood of censored rows, also with two bounds.
-    skuq.censoring.censoring_weights : The weights.
+    CensoredBoostingRegressor : Boosting with the likelihood of censored rows. It also accepts two bounds per
+        row.
+    skuq.censoring.censoring_weights : The weights without features.
 
     Notes
     -----
     The weight of an observed row is :math:`1 / \max(\hat G(y- \mid x), \mathrm{floor})`, where :math:`\hat G`
-    is the probability that the censoring time is at least y [1]_. If all targets are observed, the result is
-    the result of the wrapped regressor. If the largest y is censored, no row represents larger targets, so
-    that the upper tail of the forecasts is too short.
+    is the probability that the censoring time is at least y [1]_. If all targets are observed, the forecasts
+    equal the forecasts of the wrapped regressor. If the largest y is censored, no row represents larger
+    targets. The upper tail of the forecasts is then too short.
 
     References
     ----------
@@ -122,12 +126,12 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Training features. They are passed to the wrapped estimator unchanged.
         y : array-like of shape (n,)
-            Observed targets, and the times of censoring.
+            Target of an observed row, and time of censoring of a censored row.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
-            True for an observed target, False for a target that is larger than y. None means that all targets
-            are observed.
+            True if the target is observed. False if the target is only known to be larger than y. None means
+            that all targets are observed.
         **fit_params : dict
             Further arguments of ``fit`` of the wrapped estimator. Values with one entry per row are divided
             like X.
@@ -156,7 +160,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Training features.
         y : array-like of shape (n,)
-            Observed targets, and the times of censoring.
+            Target of an observed row, and time of censoring of a censored row.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         event : array-like of bool, shape (n,), default=None
@@ -167,13 +171,13 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            Distribution in row order, also of the censored rows.
+            Distributions in the order of the rows of X. Censored rows are included.
         """
         dist: Distribution = super().fit_transform(X, y, sample_weight, event=event, **fit_params)
         return dist
 
     def _routes_weight(self) -> bool:
-        return False  # the weights are multiplied by the inverse probabilities first
+        return False  # `_fit` first multiplies the weights by the inverse probabilities.
 
     def _is_calibrated(self) -> bool:
         return is_calibrated(self.estimator)

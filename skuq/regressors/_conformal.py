@@ -74,8 +74,8 @@ class ConformalRegressor(BaseConformalRegressor):
         split into training and calibration rows, for example ``GroupShuffleSplit(1)``. Must be None with a
         FrozenEstimator.
     calibration_size : float or int, default=0.25
-        Share or number of calibration rows. Leave it at the default if ``cv`` is a splitter or if the
-        estimator is a FrozenEstimator.
+        Share or number of calibration rows. Do not set it if ``cv`` is a splitter or if the estimator is a
+        FrozenEstimator.
     group_by : callable, column name or None, default=None
         Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). A
         callable gets X of n rows and returns n labels. A name is the name of a column of the DataFrame X. The

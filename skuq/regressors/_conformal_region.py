@@ -83,8 +83,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
         random, see ``calibration_size``. With "cv+", the folds. None means 5 folds, and an int k means
         ``KFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
-        Share or number of rows that "split" holds out at random. Leave it at the default if ``cv`` is given
-        or if the estimator is a FrozenEstimator.
+        Share or number of rows that "split" holds out at random. Do not set it if ``cv`` is given or if the
+        estimator is a FrozenEstimator.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None

@@ -1,4 +1,4 @@
-"""Lower bounds of censored times with guaranteed coverage."""
+"""Lower bounds of censored times, with guaranteed coverage."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     r"""Lower bounds of waiting times with guaranteed coverage under censoring.
 
     The time of a new row exceeds its bound with the given probability, for any estimator. The censoring time
-    of each row must be known, also of rows with an event, as with a fixed end of the study. Prefer
-    `CensoredBoostingRegressor` if you need a distribution, or if the censoring times of events are unknown.
+    of each row must be known, including the rows with an observed event. For example, it is known if a study
+    has a fixed end. Prefer `CensoredBoostingRegressor` if you need a distribution, or if the censoring times
+    of events are unknown.
 
     Parameters
     ----------
     estimator : estimator
         Regressor that `predict_dist` accepts and whose `fit` takes ``event``, such as
-        `CensoredBoostingRegressor`; cloned.
+        `CensoredBoostingRegressor`. It is cloned.
     censoring_estimator : estimator or None, default=None
-        Regressor with a predictive distribution of the censoring times given X; cloned. None means that the
-        censoring does not depend on X.
+        Regressor that predicts the distribution of the censoring times given X. It is cloned. None means that
+        the censoring does not depend on X.
     threshold : float or None, default=None
-        Time :math:`c_0`, in the units of y. Rows that are censored earlier are not used for the calibration,
-        and no bound is larger. None chooses the decile of the censoring times with the largest mean bound on
-        the training rows.
+        Time :math:`c_0`, in the units of y. Rows with a smaller censoring time are not used for the
+        calibration. No bound is larger than :math:`c_0`. None tries the deciles of the censoring times, and
+        chooses the decile with the largest mean bound on the training rows.
     coverage : float, default=0.9
         Probability that a time exceeds its bound. Strictly between 0.5 and 1.
     calibration_size : float or int, default=0.5
@@ -78,22 +79,23 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        If targets are censored and ``censoring_time`` is missing, if it contradicts y, or if no row is
-        uncensored at the threshold.
+        If targets are censored and ``censoring_time`` is missing, if ``censoring_time`` contradicts y, or if
+        no row is uncensored at the threshold.
 
     See Also
     --------
-    ConformalRegressor : Intervals without censoring, and the ``density_ratio`` that this class uses.
+    ConformalRegressor : Intervals for targets that are not censored. Its parameter ``density_ratio`` is used
+    here.
 
     Notes
     -----
-    Among the rows with a censoring time of at least :math:`c_0`, the time :math:`\min(T, c_0)` is known.
-    Their features are distributed as in all rows, up to the density ratio
-    :math:`1 / P(C \ge c_0 \mid x)`. `ConformalRegressor` with the method "cqr", this density ratio and one
-    score per bound gives a lower bound of :math:`\min(T, c_0)`, which is also a lower bound of T [1]_. The
-    guarantee assumes that T and C are independent given X, and that the density ratio is exact. If the ratio
-    is estimated, the guarantee is approximate; it also holds approximately if the estimator's quantiles are
-    accurate.
+    Let T be the time and C the censoring time. In the rows with :math:`C \ge c_0`, the time :math:`\min(T,
+    c_0)` is known. The distribution of the features in these rows differs from the distribution in all rows.
+    The density ratio is proportional to :math:`1 / P(C \ge c_0 \mid x)`. `ConformalRegressor` with the method
+    "cqr" and this density ratio gives a lower bound of :math:`\min(T, c_0)`. This bound is also a lower bound
+    of T [1]_. The guarantee assumes that T and C are independent given X, and that the density ratio is
+    exact. If the density ratio is estimated, the guarantee is approximate. The coverage is also approximately
+    right if the quantiles of the estimator are accurate.
 
     References
     ----------
@@ -148,10 +150,10 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         X : array-like or DataFrame of n rows
             Training features.
         y : array-like of shape (n,)
-            Observed times, and the times of censoring; non-negative.
+            Time of an observed row, and time of censoring of a censored row. Non-negative.
         event : array-like of bool, shape (n,), default=None
-            True for an observed time, False for a time that is larger than y. None means that all times are
-            observed.
+            True if the time is observed. False if the time is only known to be larger than y. None means that
+            all times are observed.
         censoring_time : array-like of shape (n,), default=None
             Time at which each row is censored or would have been censored. Required if rows are censored.
 
@@ -189,7 +191,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     def _check_coverage(self) -> float:
         coverage = check_single_coverage(self.coverage)
         if coverage <= 0.5:
-            raise ValueError(f"`coverage` must be above 0.5 for a lower bound, got {coverage:g}.")
+            raise ValueError(f"`coverage` of a lower bound must be above 0.5, got {coverage:g}.")
         return coverage
 
     def _check_estimators(self) -> None:
@@ -208,8 +210,8 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         if mask is None:
             return np.full(y.size, np.inf)
         raise ValueError(
-            "`censoring_time` must be given if targets are censored. It is the time at which each row is or "
-            "would have been censored, such as the end of the study minus the entry of the row."
+            "`censoring_time` must be given if targets are censored. For each row, pass the time at which "
+            "the row is or would have been censored, such as the time from its entry to the end of the study."
         )
 
     def _split(self, n: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -254,8 +256,8 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         rows = np.flatnonzero(ends >= threshold)
         if not rows.size:
             raise ValueError(
-                f"`threshold` must be a time at which rows are uncensored, got {threshold:g}. All censoring "
-                f"times are smaller than {ends.max():g}."
+                f"`threshold` must be a time at which rows are uncensored, got {threshold:g}. The largest "
+                f"censoring time is {ends.max():g}."
             )
         ratio = self.censoring_estimator_
         conformal = ConformalRegressor(
@@ -300,7 +302,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
 
 
 class _ClippedModel(RegressorMixin, BaseEstimator):
-    """Fitted model of the smaller one of the time and the threshold."""
+    """Fitted model whose predicted times are clipped at the threshold."""
 
     def __init__(self, estimator: Any, threshold: float) -> None:
         self.estimator = estimator

@@ -49,7 +49,7 @@ def default_estimators(
 ) -> list[tuple[str, Any]]:
     """Return the default members of a pool: regressors of different kinds, with their names.
 
-    On some data sets, trees are much better than networks; on others, networks are much better. A
+    On some data sets, trees are much better than networks. On other data sets, networks are much better. A
     `MixtureRegressor` of both is about as good as the better kind.
 
     Parameters
@@ -81,9 +81,9 @@ def default_estimators(
 
     Notes
     -----
-    The forest and the ensembles separate epistemic from aleatoric uncertainty; "boosting" does not. Therefore
-    ``predict_dist(X).epistemic()`` of a pool raises `~skuq.exceptions.NoDecompositionError` unless the weight
-    of "boosting" is 0. To get both parts, use a pool with ``recalibrator=None`` and call
+    The forest and the ensembles separate epistemic from aleatoric uncertainty. "boosting" does not separate
+    them. If the weight of "boosting" is positive, ``predict_dist(X).epistemic()`` of a pool raises
+    `~skuq.exceptions.NoDecompositionError`. To get both parts, use a pool with ``recalibrator=None`` and call
     ``set_params(boosting="drop")``.
 
     "boosting" grows small trees with small leaves from random rows and columns. It was compared with

@@ -86,7 +86,7 @@ METHOD_RULES = (
         applies=lambda estimator, _: configured_levels(estimator) is not None,
         fits="12: 3 at each of 4 levels",
         evidence="recalibration increases the coverage of 90 % intervals of LightGBM with 11 levels from 78 "
-        "% to 92 %, and multiplies the CRPS by 0.98 and the interval score by 0.87; on ten other data sets "
+        "% to 92 %, and multiplies the CRPS by 0.98 and the interval score by 0.87. On ten other data sets "
         "with 100 training rows, it increases the coverage from 84 % to 91 % and multiplies the CRPS by 1.05",
     ),
     MethodRule(
@@ -95,8 +95,8 @@ METHOD_RULES = (
         "splitter, which may keep groups together or respect time order",
         applies=_is_forest,
         fits="1",
-        evidence="the CRPS is 0.94, 0.97 and 0.95 times the CRPS of ``residual`` with 60, 150 and up to "
-        "1500 rows",
+        evidence="the CRPS is 0.94 times the CRPS of ``residual`` with 60 rows, 0.97 times with 150 rows "
+        "and 0.95 times with up to 1500 rows",
     ),
     MethodRule(
         method="residual",

@@ -22,6 +22,7 @@ from skuq._fitting.cross_fit import (
 )
 from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
 from skuq._fitting.progress import Progress
+from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import BaseComposition, routing_enabled
@@ -41,7 +42,6 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._default_estimators import default_estimators, has_networks
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
-from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
 Folds = list[tuple[IntArray, IntArray]]
 
@@ -249,7 +249,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Parameters
         ----------
         **params : dict
-            Values by name. The name of a member sets this member; the value "drop" excludes it.
+            Values by name. The name of a member sets this member. The value "drop" excludes the member.
             ``name__parameter`` sets a parameter of a member.
 
         Returns

@@ -88,8 +88,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     -----
     Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
     increases the pinball loss [1]_. The distribution function is linear between the levels and has
-    exponential tails beyond them; see `Quantiles`. `predict` returns the mean of this distribution. A level
-    that is set in ``estimator`` is ignored.
+    exponential tails beyond the outermost levels. See `Quantiles`. `predict` returns the mean of this
+    distribution. A level that is set in ``estimator`` is ignored.
 
     Wrap this class in a TransformedTargetRegressor or a search. Do not pass either of them as `estimator`.
     Use ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``. In the opposite order, a

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import has_fit_parameter
 
-from skuq._censoring import CENSORING
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, other_rows_masks, resolve_cv, split_rows
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist
 from skuq._fitting.progress import Progress
+from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
@@ -313,41 +311,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             points.append(_moved_points(recalibrator, point, dist))
             parts.append(recalibrator.transform(dist))
         return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
-
-
-def check_recalibrator(recalibrator: Any, *, auto: bool = False) -> None:
-    if recalibrator is None or (auto and isinstance(recalibrator, str) and recalibrator == "auto"):
-        return
-    known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
-    if isinstance(recalibrator, type) or not known:
-        others = "'auto' or None" if auto else "or None"
-        raise TypeError(
-            f"`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), {others}, got "
-            f"{recalibrator!r}."
-        )
-
-
-def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-    fitted = clone(recalibrator)
-    if hasattr(fitted, "partial_fit"):  # The rows of folds are sorted, because the last rows are the latest.
-        order = np.argsort(rows, kind="stable")
-        dist, rows = dist[order], rows[order]
-    params = _censoring_of(recalibrator, data, rows)
-    if data.sample_weight is not None:
-        params["sample_weight"] = data.sample_weight[rows]
-    return fitted.fit(dist, data.y[rows], **params)
-
-
-def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
-    """Return the censoring of the rows. Raise an error if the recalibrator would ignore it."""
-    given = {name: data.params[name] for name in CENSORING if data.params.get(name) is not None}
-    for name in given:
-        if not has_fit_parameter(recalibrator, name):
-            raise ValueError(
-                f"`{name}` is given, but {type(recalibrator).__name__} does not take it and would treat "
-                "censored targets as observed. Use recalibrator=IsotonicRecalibrator()."
-            )
-    return {name: np.asarray(values)[rows] for name, values in given.items()}
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:

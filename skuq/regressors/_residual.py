@@ -70,8 +70,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     estimator : estimator
-        The mean model; cloned. A FrozenEstimator is not refitted. In this case, `fit` only models the errors
-        of the frozen estimator.
+        The mean model; cloned. A FrozenEstimator is not refitted: `fit` only models its errors.
     scale_estimator : estimator or None, default=None
         The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
         residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
@@ -84,8 +83,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     location : {"auto", "folds", "refit"}, default="auto"
         Model that gives the location of the distributions.
 
-        - "folds": the mean of the predictions of the folds' models. The mean is more accurate than a single
-          model. ``cv`` must test every row exactly once. A prediction calls one model per fold.
+        - "folds": the mean of the predictions of the folds' models. ``cv`` must test every row exactly once.
+          A prediction calls one model per fold.
         - "refit": one model, fitted to all rows. In some cases, for example after early stopping, this model
           differs from the folds' models far more than the folds' models differ from each other. The errors of
           this model are then unknown. Therefore, the mean of the folds' models is used instead, and a
@@ -162,14 +161,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        rows get the mean of both fits. A ``scale_estimator`` is fitted without each of the folds, and once to
        all rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
        scale of a new row is limited to the range of the training residuals.
-    3. An out-of-fold error is the error of one model that is fitted without one fold. The mean of the folds'
-       models has smaller errors, because it is an average. A model fitted to all rows has smaller errors,
-       because it has more training rows. To estimate both effects, models are fitted without two folds, for
-       three pairs of folds. The effect of the average is estimated from the differences of two such models on
-       rows that both leave out. The effect of more rows is estimated by a comparison with the models fitted
-       without one fold. This effect is modeled as a power of the number of rows and shrunk according to its
-       standard error. The result is one factor for each kind of location. The scale of new rows is multiplied
-       by the factor of the location that is used.
+    3. The mean of the folds' models has smaller errors than a single model of a fold, because it is an
+       average. A model fitted to all rows has smaller errors, because it has more training rows. To estimate
+       both effects, models are fitted without two folds, for three pairs of folds. The effect of the average
+       is estimated from the differences of two such models on rows that both leave out. The effect of more
+       rows is a power of the number of rows. It is estimated by a comparison with the models fitted without
+       one fold. The scale of new rows is multiplied by the factor of the location that is used.
     4. The standardized residuals :math:`z = r / s(x)` are computed from out-of-fold predictions of both
        models. A Student t distribution with mean 0 is fitted to these residuals. `IsotonicRecalibrator` then
        corrects the differences from this distribution, such as skewness. The resulting distribution has a
@@ -195,8 +192,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     and targets is at least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels
     from 0.0025 to 0.9975. With fewer than 40 rows, all rows have the common shape.
 
-    `predict` returns the location. With a conditional shape, the mean of the distribution differs from the
-    location, because the shape corrects the bias of the location.
+    `predict` returns the location. The mean of a distribution with a conditional shape may differ from it.
 
     The common shape is wrong if many targets have the same value, such as rainfall amounts that are 0 on most
     days. In such data, the shape depends on x. For random forests on such data, prefer

@@ -45,7 +45,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     The class estimates a smooth function of X and the epistemic uncertainty of this function (`epistemic`),
     which increases with the distance from the training rows. The noise (`aleatoric`) is Gaussian with a
-    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time; this class takes
+    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time. This class takes
     O(n m²) time with m inducing points. Prefer `ResidualRegressor` if the noise varies with X or is not
     Gaussian. Prefer trees or networks in `UncertaintyRegressor` if the function has jumps, or if X has many
     irrelevant columns. The class needs gpytorch: ``pip install "skuq[gp]"``.
@@ -95,8 +95,9 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     inducing_points_ : ndarray of shape (m, d)
         Inducing points, in the units of X.
     log_marginal_likelihood_ : float
-        Lower bound on the log density of y given X, in nats. The density is in the units of y. The larger the
-        better; use it, for example, to compare two kernels. Infinite if y is constant.
+        Lower bound on the log density of y given X, in nats. The density refers to y in its original units,
+        not to the standardized y. The larger the better. For example, use it to compare two kernels. Infinite
+        if y is constant.
     n_iter_ : int
         Number of L-BFGS steps. Equal to ``max_iter`` if the search did not converge.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -119,8 +120,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     The intervals are too short if the assumptions do not hold, or if there are few rows for the number of
     length scales. On 80 rows of the Boston housing data, 90 % intervals covered 79 % of the new rows with 13
     length scales, and 89 % with one common length scale. For such data, use ``ard=False`` or
-    `RecalibratedRegressor`. `UncertaintyRegressor` uses `RecalibratedRegressor` around this class, because
-    the posterior is approximate.
+    `RecalibratedRegressor`. The posterior is approximate. Therefore, `UncertaintyRegressor` recalibrates this
+    class with `RecalibratedRegressor`.
 
     `fit_transform` refits on folds. Leave-one-out distributions have a closed form, but they are too
     optimistic, because the hyperparameters and the inducing points depend on the row that is left out. On the
@@ -131,8 +132,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     equals the bound for repeated rows. Weights and repeated rows give identical results, and the order of the
     rows has no effect.
 
-    Cost: about 100 evaluations of the bound; each takes O(n m²) time and O(n m) memory. A prediction takes
-    O(m²) time per row and is computed in blocks of rows.
+    Cost: about 100 evaluations of the bound. Each evaluation takes O(n m²) time and O(n m) memory. A
+    prediction takes O(m²) time per row and is computed in blocks of rows.
 
     References
     ----------

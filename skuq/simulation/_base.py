@@ -86,7 +86,7 @@ def _columns(X: Any) -> Any:
 
 
 def check_truth(dist: Any, n: int, name: str) -> Distribution:
-    """Check the distribution that a function of the user returns. It must have n rows with finite means."""
+    """Check that a function that the user passed returned a distribution of n rows with finite means."""
     if not isinstance(dist, Distribution):
         raise TypeError(
             f"`{name}` must return a skuq Distribution, got {type(dist).__name__}. For example, return "

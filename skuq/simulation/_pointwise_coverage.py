@@ -162,7 +162,8 @@ class PointwiseCoverage:
         Parameters
         ----------
         kind : {"prediction", "confidence"}, default="prediction"
-            Kind of intervals. The score uses PICF for prediction intervals and CICF for confidence intervals.
+            Kind of intervals. The score uses the attribute `picf` for prediction intervals and the attribute
+            `cicf` for confidence intervals.
         corrected : bool, default=False
             Whether to subtract the Monte Carlo error. This error is the variance over the S simulations,
             divided by S. The corrected score is unbiased and may be negative. Without the correction, the

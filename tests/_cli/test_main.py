@@ -95,7 +95,7 @@ def test_each_kind_of_forecast_in_csv_and_parquet(kind, csv, frame, tmp_path, mo
 def test_blocks_of_rows_give_the_values_of_all_rows(kind, csv, tmp_path, monkeypatch):
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of_accumulators", lambda models: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda *args, **kwargs: [])
     more = ["--weight", "w", "--groups", "region", "--time", "day"]
     assert main(arguments(csv, kind, tmp_path / "a.html", *more)) == 0
     assert main(arguments(csv, kind, tmp_path / "b.html", *more, "--block-rows", "40")) == 0
@@ -241,7 +241,7 @@ def test_files_that_cannot_be_read(csv, tmp_path, capsys):
     ("more", "message"),
     [
         (["--members", "m*"], "exactly one kind of forecast is needed"),
-        (["--coverage", "90"], "--coverage must lie between 0 and 1, got 90"),
+        (["--coverage", "90"], "--coverage must lie between 0 and 1, got 90. Did you mean 0.9?"),
         (["--block-rows", "0"], "--block-rows must be at least 1, got 0"),
         (["--seed", "-1"], "--seed must be a number from 0"),
         (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
@@ -252,6 +252,11 @@ def test_files_that_cannot_be_read(csv, tmp_path, capsys):
         (["-o", "nowhere/page.html"], "is in a folder that does not exist"),
         (["-o", "."], "the page cannot be written, because this path is a folder"),
         (["--groups", "land"], "column 'land' is missing"),
+        (["--weight", "sigm"], "Did you mean 'sigma'?"),
+        (
+            ["--groups", "mu"],
+            "column 'mu' of --groups must hold names that many rows share, got 90 different",
+        ),
     ],
 )
 def test_bad_options(more, message, csv, tmp_path, capsys):

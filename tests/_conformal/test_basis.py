@@ -118,9 +118,7 @@ def test_a_label_without_calibration_rows_has_infinite_bounds():
     model = conformal(lambda X: pd.DataFrame({"label": np.round(X[:, 2]).astype(int).astype(str)})).fit(X, y)
     X_new = X[:3].copy()
     X_new[1, 2] = 7
-    with pytest.warns(
-        SmallSampleWarning, match="for 1 of 3 rows, the first at row 1: their bounds are infinite"
-    ):
+    with pytest.warns(SmallSampleWarning, match="for 1 of 3 rows, first at row 1: their bounds are infinite"):
         bounds = model.predict_interval(X_new)
     assert np.isinf(bounds[1]).all()
     assert np.isfinite(bounds[[0, 2]]).all()

@@ -232,7 +232,7 @@ class TestMapie:
         assert np.isfinite(theirs).all()
         with pytest.raises(
             ValueError,
-            match=r"rows are in all 5 resamples; the first of these rows is \d+\. .* With `cv`, pass more",
+            match=r"rows are in all 5 resamples. The first of these rows is \d+\. .* With `cv`, pass more",
         ):
             interval(X, y, X_new, "jackknife+ab", cv=cv)
 
@@ -601,7 +601,7 @@ def test_a_model_that_predicts_nan_raises(method):
         (
             {"method": "jackknife+ab", "n_estimators": 1},
             ValueError,
-            "rows are in all 1 resamples; .* Increase `n_estimators` to about 50",
+            "rows are in all 1 resamples. .* Increase `n_estimators` to about 50",
         ),
         (
             {"method": "jackknife+ab", "cv": ShuffleSplit(2, random_state=0)},

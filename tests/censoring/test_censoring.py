@@ -149,7 +149,7 @@ def test_columns_of_frames_are_events():
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ({"event": EVENT, "upper": Y}, "`event` and `lower` or `upper` are given"),
+        ({"event": EVENT, "upper": Y}, "`event` cannot be passed together"),
         ({"lower": Y, "upper": Y - 1}, "`lower` must not be above `upper`"),
         ({"lower": Y + 1, "upper": Y + 2}, "`y` must lie between.*at row 0"),
         ({"upper": np.where(Y > 3, np.nan, Y)}, "`upper` must not contain NaN"),

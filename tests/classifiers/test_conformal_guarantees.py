@@ -177,7 +177,7 @@ def test_stratified_rows_cover_as_nominal_with_every_score():
         assert np.mean(of_score) == pytest.approx(0.9, abs=0.03)
 
 
-@pytest.mark.filterwarnings("ignore:.*have a label that no training row has")
+@pytest.mark.filterwarnings("ignore:.*have a label that does not occur in the training rows")
 @pytest.mark.parametrize(("power", "n", "coverage"), [(1.1, 400, 0.75), (1.5, 1000, 0.9)])
 def test_stratified_rows_cover_as_nominal_where_many_labels_are_rare(power, n, coverage):
     """Labels by Zipf's law: many occur once, and new rows have labels without training rows."""

@@ -21,7 +21,7 @@ from skuq.distributions import (
 
 N = 300
 X = np.linspace(-2.0, 2.0, N)
-P = 0.5 + 0.24 * X
+P = 0.5 - 0.24 * X
 HURDLE = Hurdle(P, Truncated(Normal(3 + X, 1.0), 0.0))
 CLIPPED = Normal(1 + X, 1.0).clip(0.0, 2.0)
 Y = HURDLE.sample(1, random_state=0)[:, 0]
@@ -39,11 +39,14 @@ MEMBERS = RNG.normal(size=(N, 50))
         (Transformed(HURDLE, np.exp, np.log), {1.0: P}),
         (concat([HURDLE[:50], Normal(np.zeros(250), 1.0)]), {0.0: np.r_[P[:50], np.zeros(250)]}),
         (Empirical(np.maximum(MEMBERS, 0.0)), {0.0: (MEMBERS <= 0).mean(axis=1)}),
+        (
+            ConformalPredictive(np.zeros(N), 1.0, [0.0, 0.0, 0.0, 0.0, 1.0], symmetric=False),
+            {0.0: 3 / 6, 1.0: 1 / 6},
+        ),
         # The forecasts below are continuous or discrete, or have many different atoms.
         (Normal(X, 1.0), {}),
-        (ScipyDistribution(stats.poisson(np.exp(X))), {}),
-        (Empirical(RNG.normal(size=(N, 5))), {}),
-        (ConformalPredictive(X, np.ones(N), RNG.normal(size=7)), {}),
+        (ScipyDistribution(stats.poisson(np.full(N, 0.05))), {}),
+        (Empirical(np.tile([1.0, 2.0, 4.0, 8.0], (N, 1))), {}),
     ],
     ids=lambda each: type(each).__name__,
 )

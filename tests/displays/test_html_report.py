@@ -38,7 +38,7 @@ def rows(n: int = 400, *, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray
 def no_figures(monkeypatch):
     """Leave out the figures, which take most of the time."""
     monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda slices: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda *args, **kwargs: [])
 
 
 def make_page() -> HTMLReport:
@@ -108,6 +108,53 @@ def test_the_finding_of_one_group_names_it():
     assert table.loc["coast", "coverage"] == pytest.approx(inside[group == "coast"].mean())
 
 
+@pytest.mark.usefixtures("no_figures")
+def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
+    y, loc, scale = rows(1500, seed=1)
+    group = np.array(["North", "South", "West"])[np.arange(1500) % 3]
+    report = of_normals(
+        y - 0.3, loc, np.where(group == "West", 5, 0.5) * scale, groups=group, time=np.arange(1500) // 3
+    )
+    first, *others = report.findings["model"]
+    assert first.title == "The coverage depends on group, in opposite directions"
+    pattern = r"Too narrow in North \(\d+ of 100\) and South \(\d+ of 100\), "
+    pattern += r"too wide in West \(100 of 100; 90 expected\)."
+    assert re.fullmatch(pattern, first.words)
+    assert any("With the forecasts alone" in tool.when for tool in first.tools)
+    by_title = {each.title: each for each in others}
+    assert "Follow the first finding" in by_title["The intervals are too narrow"].remedy
+    assert by_title["The intervals are too narrow"].tools == ()
+    assert "by chance" not in by_title["The forecasts are too high"].words
+    assert "The coverage does not depend on time" in by_title
+    assert ">too narrow</td>" in report.html
+    assert ">too wide</td>" in report.html
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_bias_has_its_size_and_one_call_repairs_bias_and_width():
+    y, loc, scale = rows(1500, seed=2)
+    report = of_normals(y, loc - 0.4, 0.6 * scale)
+    (found,) = (each for each in report.findings["model"] if each.title == "The forecasts are too low")
+    size = np.mean(y - loc + 0.4)
+    assert f"too low on average by {size:.2f} (units of y): " in found.words
+    assert "lie below the middle of their forecast; 50 % should." in found.words
+    assert "one call repairs both" in found.remedy
+    assert "IsotonicRecalibrator()" in found.tools[0].code
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_page_shows_few_metrics_first_and_dates_without_hours():
+    y, loc, scale = rows(1000)
+    days = pd.Series(pd.date_range("2020-01-01", periods=1000), name="day")
+    html = of_normals(y, loc, scale, time=days).html
+    head, _, rest = html.partition("<details>")
+    assert head.count("data-value") < rest.partition("</details>")[0].count("data-value")
+    assert "<details open" not in html
+    assert ">day, from</button>" in html
+    assert " 00:00" not in html
+    assert "target" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", html, flags=re.DOTALL)
+
+
 def test_the_page_escapes_every_name(page):
     html = page.html
     assert "<script>alert" not in html
@@ -146,7 +193,7 @@ def test_the_hash_depends_on_every_row():
     y, loc, scale = rows(60)
     changes = (0, 0), (1, 1e-9), (0, 1e-9)
     reports = [of_normals(y + a * (np.arange(60) == 7), loc + b, scale) for b, a in changes]
-    assert len({each.origin["SHA-256 of targets, weights and forecasts"] for each in reports}) == 3
+    assert len({each.origin["SHA-256 of observed values, weights and forecasts"] for each in reports}) == 3
 
 
 def test_the_json_has_the_values_of_the_report(page, tmp_path):
@@ -314,6 +361,7 @@ def test_the_page_in_a_browser(page, browser, tmp_path):
         assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
         if AXE.is_file():
             assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
+    tab.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for sign in (1, -1):
         tab.locator("table >> nth=1 >> th button >> nth=1").click()
         values = tab.evaluate(FIRST_COLUMN)

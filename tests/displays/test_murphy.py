@@ -97,7 +97,7 @@ def test_styles_reach_the_artists(forecasts):
         ({"functional": "median"}, "`functional` must be one of"),
         ({"functional": "probability"}, "`threshold` must be given"),
         ({"confidence": 95}, "`confidence`"),
-        ({"reference": ([0.0, 1.0], 1.0)}, "`reference` must have 1200 rows or one, got 2"),
+        ({"reference": ([0.0, 1.0], 1.0)}, "`reference` must have 1200 rows or one row, got 2"),
     ],
 )
 def test_bad_input_is_named(forecasts, options, message):

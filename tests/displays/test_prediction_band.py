@@ -32,6 +32,9 @@ def test_bands_are_nested_and_follow_the_spread(rows):
     distance = bounds - loc[:, np.newaxis]
     last = distance[np.array_split(np.argsort(loc), 40)[-1]].mean(axis=0)
     assert_allclose(band_at(display.bands_[0], loc.max()), loc.max() + last)
+    first = distance[np.array_split(np.argsort(loc), 40)[0]].mean(axis=0)
+    # The lower end is clipped to the lowest bound of all rows.
+    assert_allclose(band_at(display.bands_[0], loc.min()), [bounds.min(), loc.min() + first[1]])
 
 
 def test_few_rows_get_their_own_interval():

@@ -446,7 +446,11 @@ BAD = [
     (lambda: ScipyDistribution(stats.gamma), TypeError, "`frozen` must be a frozen scipy.stats distribution"),
     (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy rejects gamma.* at row 1"),
     (lambda: ScipyDistribution(stats.norm(0, np.ones((2, 2)))), ValueError, r"got shape \(2, 2\)"),
-    (lambda: Concatenated([Normal(0.0, 1.0)], [1]), ValueError, "`order` must hold rows from 0 to 0"),
+    (
+        lambda: Concatenated([Normal(0.0, 1.0)], [1]),
+        ValueError,
+        "`order` must contain row numbers from 0 to 0",
+    ),
     (lambda: Concatenated([Normal(0.0, 1.0)], []), ValueError, "`order` must be a non-empty"),
     (lambda: concat([]), ValueError, "at least one distribution"),
     (lambda: concat([Normal(0.0, 1.0), "x"]), TypeError, "`parts` must hold distributions, got str"),

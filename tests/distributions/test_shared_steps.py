@@ -7,7 +7,15 @@ import pytest
 from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq.distributions import Empirical, SharedSteps, StepTable, _shared_steps, concat
+from skuq.distributions import (
+    Empirical,
+    SharedSteps,
+    StepTable,
+    _shared_steps,
+    _step_table,
+    concat,
+)
+from skuq.distributions._numerics import step_integrals
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
 CDFS = np.array([[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]])
@@ -24,6 +32,7 @@ def as_empirical():
 @pytest.mark.parametrize("block", [1, 9, 1 << 20])
 def test_equals_the_dense_distribution(block, monkeypatch):
     monkeypatch.setattr(_shared_steps, "_BLOCK", block)
+    monkeypatch.setattr(step_integrals, "BLOCK", block)
     ours, dense = SharedSteps(TABLE, POSITION), as_empirical()
     assert_allclose(ours.mean(), dense.mean(), rtol=1e-14)
     assert_allclose(ours.std(), dense.std(), rtol=1e-14)
@@ -40,6 +49,14 @@ def test_equals_the_dense_distribution(block, monkeypatch):
 def test_table_has_the_runs_of_equal_values():
     assert_array_equal(TABLE.starts, [0, 2, 3, 4, 5, 6, 7, 8, 9])
     assert_array_equal(TABLE.values, [0.3, 0, 0.9, 0.5, 0.15, 1, 0.9, 0.35, 1])
+
+
+@pytest.mark.parametrize("cost", [0, 1000])
+def test_dense_cdfs_are_searched_or_expanded(cost, monkeypatch):
+    monkeypatch.setattr(_step_table, "_SEARCH_COST", cost)
+    for steps in (slice(0, 4), slice(1, 3), slice(3, 4)):
+        for cdfs in ([0, 1, 2], [1], [0, 2]):
+            assert_array_equal(TABLE._dense(steps, np.array(cdfs)), CDFS.T[steps, cdfs])
 
 
 def test_rows_of_two_tables_are_concatenated():

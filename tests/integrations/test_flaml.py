@@ -212,7 +212,9 @@ def test_an_ensemble_has_a_final_estimator_with_a_distribution():
 
 
 def test_a_wrapper_that_is_not_callable_and_an_unknown_base_are_refused():
-    with pytest.raises(TypeError, match="`wrap` must be a function of an estimator, got UncertaintyReg"):
+    with pytest.raises(
+        TypeError, match="`wrap` must be a callable that gets an estimator, got UncertaintyReg"
+    ):
         learner("rf", UncertaintyRegressor(RandomForestRegressor()))
     with pytest.raises(ValueError, match=r"`base` must be one of 'lgbm'.*got 'catboost'"):
         learner("catboost")

@@ -172,7 +172,7 @@ def test_an_infinite_quantile_is_a_forecast_above_every_threshold():
         ({"functional": "quantile", "level": 1.0}, ValueError, "`level` must lie strictly between 0 and 1"),
         ({"thetas": []}, ValueError, "`thetas` must be a number or a non-empty 1-D array"),
         ({"thetas": [np.nan]}, ValueError, "`thetas` must be finite"),
-        ({"reference": ([0.0, 1.0], 1.0)}, ValueError, "`reference` must have 8 rows or one, got 2"),
+        ({"reference": ([0.0, 1.0], 1.0)}, ValueError, "`reference` must have 8 rows or one row, got 2"),
         ({"sample_weight": -np.ones(8)}, ValueError, "`sample_weight`"),
     ],
 )

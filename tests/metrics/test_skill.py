@@ -76,7 +76,7 @@ def test_reference_is_required_once(metric, forecast, train):
         metric(y, dist)
     with pytest.raises(TypeError, match="got both"):
         metric(y, dist, y_train=train, reference=dist)
-    with pytest.raises(ValueError, match="`reference` must have 600 rows or one, got 3"):
+    with pytest.raises(ValueError, match="`reference` must have 600 rows or one row, got 3"):
         metric(y, dist, reference=dist[:3])
     with pytest.raises(ValueError, match="`y_train` must be finite"):
         metric(y, dist, y_train=[1.0, np.nan])

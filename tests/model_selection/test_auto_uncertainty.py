@@ -632,7 +632,7 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
     assert again["state"].iloc[0] == "complete"
     with pytest.raises(
         ValueError,
-        match="must be the name of a study with the same data, folds, space and constraints, but 'mine'",
+        match="a study with the same data, folds, space and constraints, but the stored study 'mine'",
     ):
         auto(n_trials=1, **options).fit(X, Y + 1)
     with pytest.raises(

@@ -147,7 +147,7 @@ def test_the_error_of_a_single_metric_search_has_the_remedy():
 
 
 def test_a_loss_under_a_name_without_its_sign_is_refused():
-    with pytest.raises(ValueError, match=r"`scoring` must contain 'neg_ence', got 'ence'\. Its sign"):
+    with pytest.raises(ValueError, match=r"`scoring` must contain 'neg_ence', got 'ence'\. Smaller values"):
         refit_best("r2", subject_to={"ence": ("<=", 0.1)})(results(r2=[1.0], ence=[-0.3]))
 
 

@@ -112,14 +112,14 @@ def test_bad_input_changes_nothing():
         ([[1.0]], {"due": [[1, 2]]}, ValueError, "must have no columns"),
         ([[1.0]], {"due": [NAN]}, ValueError, "no missing values"),
         ([[1.0]], {"due": [1], "series": ["a", "b"]}, ValueError, "`series` must be one label or have 1"),
-        (1.0, {"due": [1]}, ValueError, "must have rows"),
+        (1.0, {"due": [1]}, ValueError, "at least one dimension"),
         (frame, {"due": [1]}, TypeError, "same kind in all calls, got DataFrame after ndarray"),
     ):
         with pytest.raises(error, match=words):
             pending.add(rows, **options)
     for y, options, words in (
-        (np.inf, {"time": 1}, "finite numbers or NaN"),
-        ([[1.0]], {"time": 1}, "one or several"),
+        (np.inf, {"time": 1}, "finite or NaN, got inf"),
+        ([[1.0]], {"time": 1}, "a number or a 1-D array"),
         ([1.0, 2.0], {"time": 1}, "`time` must have 2 values"),
         (1.0, {"time": 1, "series": ["a", "b"]}, "1 labels"),
     ):

@@ -604,7 +604,7 @@ def test_a_loss_that_averages_over_rows_raises(sine, params):
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
 def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model, sine):
     for score in ("crps", AbsoluteError()):
-        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss without a variance"):
+        with pytest.raises(ValueError, match=r"be one of 'squared_error', .*does not use a variance"):
             clone(model).set_params(keep_best=score).fit(*sine)
     model.set_params(keep_best="squared_error").fit(*sine)
     assert "valid_loss" in model.history_[1]
@@ -701,7 +701,7 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         (
             {"net_params": {"lr": 0.1}},
             ValueError,
-            "must not contain 'lr'.* Use its parameter `learning_rate`",
+            "must not contain 'lr'.* Use the parameter `learning_rate`",
         ),
         (
             {"net_params": {"criterion": 1}},
@@ -709,7 +709,7 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
             "must not contain 'criterion', which .*Regressor sets",
         ),
         ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
-        ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use its parameter `lr_schedule`"),
+        ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use the parameter `lr_schedule`"),
         (
             {"net_params": {"train_split": 1}},
             ValueError,
@@ -758,7 +758,7 @@ def test_a_missing_gpu_raises(model, sine):
 
 
 def test_unused_fit_parameters_raise(model, sine):
-    with pytest.raises(TypeError, match=r"takes no parameters \['color'\]"):
+    with pytest.raises(TypeError, match=r"does not accept the parameters \['color'\]"):
         model.fit(*sine, color="red")
 
 

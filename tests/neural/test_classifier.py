@@ -569,7 +569,7 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
         (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
         (VariationalClassifier(warm_up=2.0), "`warm_up` must lie between 0 and 1"),
         (VariationalClassifier(learning_rate="fast"), "`learning_rate` must be one of 'auto'"),
-        (VariationalClassifier(module=nn.Linear), "only layers that skuq builds can be uncertain"),
+        (VariationalClassifier(module=nn.Linear), "only layers that skuq builds can have"),
         (VariationalClassifier(last_layer="no"), "`last_layer` must be one of True, False"),
     ],
     ids=str,

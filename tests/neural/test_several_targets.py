@@ -79,13 +79,16 @@ def test_the_correlation_depends_on_x(accurate):
 
 def test_intervals_of_targets_and_of_their_sum_cover(accurate):
     X, y = world(2000, 2)
-    bounds = accurate.predict_interval(X, 0.9)
-    assert bounds.shape == (2000, 2, 2)
-    inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).mean(axis=0)
-    of_sum = accurate.predict_dist(X).linear([8.0, 1.0]).interval(0.9)
     total = y @ [8.0, 1.0]
-    covered = np.mean((of_sum[:, 0] <= total) & (total <= of_sum[:, 1]))
-    assert [*inside, covered] == pytest.approx([0.9] * 3, abs=0.04)
+    covered = []
+    # The coverage of one fit has a standard deviation of 0.03, because 500 rows calibrate it.
+    for model in (accurate, clone(accurate).set_params(random_state=1).fit(*world(500, 11))):
+        bounds = model.predict_interval(X, 0.9)
+        assert bounds.shape == (2000, 2, 2)
+        inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).mean(axis=0)
+        of_sum = model.predict_dist(X).linear([8.0, 1.0]).interval(0.9)
+        covered.append([*inside, np.mean((of_sum[:, 0] <= total) & (total <= of_sum[:, 1]))])
+    np.testing.assert_allclose(np.mean(covered, axis=0), 0.9, atol=0.04)
 
 
 def test_moments_are_joined_by_the_law_of_total_covariance(fitted):

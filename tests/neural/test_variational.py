@@ -228,7 +228,7 @@ def test_the_epoch_of_the_best_held_out_score_is_kept(score):
         ({"warm_up": 1.5}, ValueError, "`warm_up` must lie between 0 and 1, got 1.5"),
         ({"n_draws": 1}, ValueError, "`n_draws` must be at least 2"),
         ({"inference": "closed"}, ValueError, "`inference` must be one of"),
-        ({"inference": "analytic"}, ValueError, "Only an uncertain last layer has a closed form"),
+        ({"inference": "analytic"}, ValueError, "closed form exists only if all layers except"),
         ({"last_layer": "no"}, ValueError, "`last_layer` must be one of True, False"),
         ({"learning_rate": "fast"}, ValueError, "`learning_rate` must be one of"),
         ({"learning_rate": -1}, ValueError, "`learning_rate` must be positive"),

@@ -46,7 +46,7 @@ def test_proper_scores(claims):
     raw, paper = crps["nll", "raw units"], crps["nll", "the paper"]
     assert f"a CRPS of {raw}, compared with {paper} in the paper" in claims
     assert crps["nll", "skuq"] == crps["crps", "skuq"]
-    assert f"has a CRPS of {crps['nll', 'skuq']}, as the network trained by the CRPS" in claims
+    assert f"has a CRPS of {crps['nll', 'skuq']}. The network trained with the CRPS has the same" in claims
     table = list_table("chung-2021", "Table 2")
     raw = [row for row in table[1:] if row[1] == "raw units"]
     by = {name: [float(row[table[0].index(name)].split(" ")[0]) for row in raw] for name in ("CRPS", "ECE")}

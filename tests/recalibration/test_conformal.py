@@ -252,7 +252,7 @@ def test_rows_without_a_standardized_residual():
         ConformalRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
     with pytest.raises(ValueError, match="finite mean and standard deviation in every row, got std inf"):
         ConformalRecalibrator().fit(StudentT([0.0, 1.0], 1.0, 1.5), [0.5, 1.5])
-    with pytest.raises(ValueError, match=r"finite number of standard deviations away .* at row 0"):
+    with pytest.raises(ValueError, match=r"finite number of standard deviations. At row 0"):
         ConformalRecalibrator().fit(Normal([0.0], [1e-300]), [1e200])
     exact = ConformalRecalibrator().fit(Normal([0.0, 1.0, 2.0], [1.0, 0.0, 1.0]), [0.5, 1.0, 1.0])
     assert_allclose(exact.transform(Normal(0.0, 2.0)).interval(0.5), [[-1.0, 1.0]])

@@ -162,7 +162,7 @@ def test_rows_out_of_reach_are_refused_and_the_remedy_works():
     rng = np.random.default_rng(0)
     y, new = 50.0 * rng.normal(size=400), 50.0 * rng.normal(size=400)
     narrow = Empirical(rng.normal(size=(400, 20)))
-    with pytest.raises(ValueError, match=r"`y` is outside in 9\d\.\d% of the rows.*EmpiricalRecalibrator"):
+    with pytest.raises(ValueError, match=r"in 9\d\.\d% of the rows, `y` is outside.*EmpiricalRecalibrator"):
         IsotonicRecalibrator().fit(narrow, y)
     both = make_pipeline(StdScalingRecalibrator(), IsotonicRecalibrator()).fit(narrow, y)
     assert both[-1].outside_share_ < 0.2

@@ -207,7 +207,7 @@ def test_few_rows_leave_few_levels(finished):
     dist = ConformalRegressor(model, "cqr").fit(X[:2], y[:2]).predict_dist(X_new)
     assert dist.levels[-1] == pytest.approx(0.83)
     one = ConformalRegressor(clone(QUANTILES), "cqr", symmetric=False, calibration_size=1, random_state=0)
-    with pytest.raises(ValueError, match="needs more calibration rows, got a total weight of 1"):
+    with pytest.raises(ValueError, match=r"needs more calibration rows, got .* total weight of 1"):
         one.fit(X, y).predict_dist(X_new)
 
 

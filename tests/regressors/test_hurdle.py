@@ -163,7 +163,9 @@ def test_reproducible_and_clonable():
 def test_few_rows_of_one_kind_are_not_calibrated():
     y = AMOUNT.copy()
     y[0] = 0.0
-    with pytest.warns(SmallSampleWarning, match="needs two rows with and without y = 0, got 1"):
+    with pytest.warns(
+        SmallSampleWarning, match="needs at least two rows with y = 0 and two other rows, got 1"
+    ):
         model = hurdle().fit(X, y)
     assert isinstance(model.classifier_, LogisticRegression)
 

@@ -398,7 +398,10 @@ def changed(y, row, column, value):
         (lambda y: y[:, :, np.newaxis], "one column per target"),
         (lambda y: y + 1j, "Complex data not supported"),
         (lambda y: changed(y, 4, 1, np.inf), "got inf in column 1 at row 4"),
-        (lambda y: changed(y, 4, slice(None), np.nan), "got none in 1 rows, the first of them row 4"),
+        (
+            lambda y: changed(y, 4, slice(None), np.nan),
+            "got none in 1 rows. The first of these rows is row 4",
+        ),
         (lambda y: changed(y, slice(None), 1, 3.0), "got 3 in all rows of column 1"),
         (lambda y: pd.DataFrame(changed(y, slice(None), 1, 3.0), columns=["a", "b"]), "column 'b'"),
         (lambda y: pd.DataFrame(y, columns=["a", "a"]), r"distinct column names, got \['a'\]"),

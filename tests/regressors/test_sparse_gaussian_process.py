@@ -453,7 +453,7 @@ def test_bad_parameters_raise(parameters, error, message):
 
 def test_unknown_fit_parameters_raise():
     X, y = heteroscedastic_world(20)
-    with pytest.raises(TypeError, match=r"takes no parameters \['epochs'\]"):
+    with pytest.raises(TypeError, match=r"does not accept the parameters \['epochs'\]"):
         SparseGaussianProcessRegressor().fit(X, y, epochs=3)
     with pytest.raises(ValueError, match="`groups` is given"):
         SparseGaussianProcessRegressor().fit(X, y, groups=np.arange(20))

@@ -2,11 +2,11 @@
 Predict counts, zeros and bounded targets
 =========================================
 
-What kind of target do you have? If the target is a count, an amount of rain or a share,
-forecasts of arbitrary real numbers are wrong: their intervals contain impossible
-values. This page shows a method for each kind of target, and compares its score with
-the score of the true distribution. The data are simulated, so that the true
-distribution is known.
+If the target is a count, an amount of rain or a share, some real numbers are
+impossible. A forecast that ignores this has intervals with impossible values. This page
+shows a method for each kind of target, and compares the score of the method with the
+score of the true distribution. The true distribution is known, because the data are
+simulated.
 
 ================================  ========================================================
 target                            method
@@ -44,8 +44,9 @@ boosting = HistGradientBoostingRegressor(
 # 1. Five targets
 # ---------------
 #
-# Each target has a true distribution in each row. Two targets are zero in 75 % of the
-# rows. The probability of zero depends smoothly or sharply on the columns:
+# The true distribution of each target differs between rows. Two targets are zero in 75
+# % of the rows. The probability of zero is a smooth function of the columns for the
+# first of these targets, and changes sharply for the second:
 
 amount = ScipyDistribution(stats.gamma(2.0, scale=np.exp(0.5 + signal)))
 truth = {
@@ -72,10 +73,10 @@ support = {
 # 2. A score for each method
 # --------------------------
 #
-# The table has the CRPS of each method relative to the CRPS of the true distribution,
-# the coverage of 90 % intervals, and the share of rows with an impossible bound.
-# ``support=(None, None)`` gives the same forecasts as the default. It only omits the
-# warning that skuq issues if counts have negative forecasts.
+# The table has three columns: the CRPS of each method divided by the CRPS of the true
+# distribution, the coverage of 90 % intervals, and the share of rows whose interval has
+# an impossible bound. In the code, ``support=(None, None)`` gives the same forecasts as
+# the default, but without the warning about negative forecasts of counts.
 
 
 def evaluate(model, name):
@@ -117,12 +118,13 @@ table.round(3)
 # Clipping never increases the CRPS of a row. Intervals of counts cover more than 90 %
 # of the targets, because their bounds are integers.
 #
-# If many targets are exactly zero, the hurdle is better than the support: a classifier
-# predicts the probability of zero, and the regressor is fitted to the other rows only.
-# Relative to the true distribution, the CRPS of the hurdle is 1.03 if the probability
-# of zero is smooth, and 1.05 if it is sharp.
+# If many targets are exactly zero, the hurdle model is better than ``support``. In a
+# hurdle model, a classifier predicts the probability of zero, and the regressor is
+# fitted only to the other rows. The CRPS of the hurdle model is 1.03 times the CRPS of
+# the true distribution for the smooth probability of zero, and 1.05 times for the sharp
+# probability.
 #
-# Plots of intervals show the probability of zero. It is the thickness of the line at 0:
+# Plots of intervals show the probability of zero as the thickness of the line at 0:
 
 from skuq.displays import PredictionBandDisplay
 
@@ -134,9 +136,9 @@ _ = PredictionBandDisplay.from_estimator(
 # 3. Scores and plots of counts
 # -----------------------------
 #
-# A count has probabilities instead of a density. ``logpmf`` returns their logarithms,
-# and :func:`~skuq.metrics.nll_loss` uses them. The rootogram compares observed and
-# predicted frequencies:
+# A count has probabilities instead of a density. ``logpmf`` returns the logarithms of
+# these probabilities, and :func:`~skuq.metrics.nll_loss` uses them. The rootogram
+# compares observed and predicted frequencies:
 
 from skuq.displays import RootogramDisplay
 from skuq.metrics import nll_loss
@@ -152,8 +154,8 @@ _ = RootogramDisplay.from_predictions(target["counts"][test], dist)
 #
 # A count is often observed over a time or an area that differs between rows. This time
 # or area is called the *exposure*. A policy of two years has more claims than a policy
-# of one year with the same risk. Pass the exposure as a column with a clear name. A
-# tree model then learns its effect from the data:
+# of one year with the same risk. Pass the exposure as a column of X. A tree model then
+# learns the effect of the exposure from the data:
 
 exposure = rng.uniform(0.2, 3.0, size=1600)
 claims = rng.poisson(exposure * np.exp(signal))
@@ -161,14 +163,12 @@ table_of_policies = pd.DataFrame(X, columns=list("abcd")).assign(exposure=exposu
 policies = UncertaintyRegressor(boosting, support="count", random_state=0)
 policies.fit(table_of_policies[train], claims[train])
 
-# %%
-# A forecast for one year of the same policies has the exposure 1:
+# %% For a forecast of the claims in one year, set the exposure to 1:
 
 one_year = table_of_policies[test].assign(exposure=1.0)
 yearly = policies.predict_dist(one_year)
 per_year = yearly.mean()
 
-# %%
-# Do not divide the count by the exposure. The rate is not an integer, and its noise
-# depends on the exposure: the same policy over a longer time has a rate with less
-# noise.
+# %% Do not divide the count by the exposure. The resulting rate is not an integer, and
+# its noise depends on the exposure: the longer the time, the smaller the noise of the
+# rate.

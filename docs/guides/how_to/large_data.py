@@ -6,8 +6,9 @@ This page evaluates forecasts that do not fit into memory, for example a hundred
 million rows in Parquet files (extra ``parquet``: pyarrow) or on several machines.
 :class:`~skuq.monitoring.MetricAccumulator` computes metrics, reports and plots from
 one block of rows after another. It stores sums and histograms, which take about a
-megabyte in total. The sum of two accumulators is the accumulator of the rows of
-both. :doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
+megabyte in total. Adding two accumulators gives the same result as one accumulator
+that has read all rows. :doc:`/explanation/scale` lists the metrics that merge
+exactly, and the cost.
 
 The example is a small file of forecasts, in row groups of 50 000:
 """
@@ -126,8 +127,8 @@ quantiles.head(3).round(2)
 # Accumulators can be pickled, so every engine that runs Python functions can use
 # them. This page defines functions for Ray and Spark, but does not call them. We
 # ran these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17. The
-# results were equal to the results of one process. On Ray, after ``import ray``,
-# use the function that reads the row groups:
+# results were equal to the results of one process. After ``import ray``, call the
+# following function. It runs ``accumulate_group`` on Ray:
 
 
 def accumulate_on_ray(ray, path, groups):

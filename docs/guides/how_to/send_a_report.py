@@ -3,9 +3,9 @@ Send a report
 =============
 
 :class:`~skuq.displays.HTMLReport` writes the evaluation of a model as one HTML page.
-The page needs no other file, and opening it causes no request, so it can be sent by
-mail. The command ``python -m skuq report`` writes the same page from files, without
-Python code, for forecasts of any origin.
+The page needs no other file and no internet connection, so you can send it by mail. The
+command ``python -m skuq report`` writes the same page from files, without Python code.
+The forecasts in the files can come from any program.
 
 The model of this page is a random forest whose predicted uncertainty is the spread of
 its trees:
@@ -31,16 +31,14 @@ model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_tr
 report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
-# %%
-# The first section states what is wrong in plain words, what to do next, and which
-# class corrects it. The findings are also available in Python:
+# %% The first section describes each problem in plain words, the next step, and the
+# class that corrects the problem. The findings are also available in Python:
 
 for finding in report.findings["BootstrapRegressor"]:
     print(f"{finding.severity}: {finding.title}")
 
-# %%
-# ``save`` writes the page, and all of its values as JSON beside it. Each file is
-# complete or absent:
+# %% ``save`` writes the page, and a JSON file with all of its values. If writing fails,
+# no incomplete file is left:
 
 import tempfile
 from pathlib import Path
@@ -49,25 +47,25 @@ folder = Path(tempfile.mkdtemp())
 report.save(folder / "report.html")
 sorted(path.name for path in folder.iterdir())
 
-# %%
-# The last section of the page states the origin of the numbers: the call, the seed, the
-# time, the versions of all packages, and a hash of the data. Pass ``created=`` for a
-# page with the same bytes in every run.
+# %% The last section of the page states the origin of the numbers: the call, the seed,
+# the time, the versions of all packages, and a hash of the data. The page contains the
+# current time. To get the same bytes in every run, pass a fixed time as ``created=``.
 #
 # Other constructors
 # ------------------
 #
-# ``from_predictions`` takes forecasts, or a mapping from names to the forecasts of
-# several models. ``from_cv_results`` takes the result of scikit-learn's
-# ``cross_validate``. ``from_reports`` shows finished reports of
-# :func:`~skuq.evaluation.uncertainty_report` side by side. ``from_accumulator`` takes a
-# :class:`~skuq.monitoring.MetricAccumulator`, for rows beyond memory. Classifiers have
-# the same constructors.
+# ``from_predictions`` takes the forecasts of one model, or a mapping from model names
+# to forecasts. ``from_cv_results`` takes the result of scikit-learn's
+# ``cross_validate``. ``from_reports`` shows several results of
+# :func:`~skuq.evaluation.uncertainty_report` on one page. ``from_accumulator`` takes a
+# :class:`~skuq.monitoring.MetricAccumulator`. Use it if the rows do not fit into
+# memory. The same constructors accept classifiers.
 #
 # From a file
 # -----------
 #
-# A csv or Parquet file has one row per forecast. The options name its columns:
+# The command reads a csv or Parquet file with one row per forecast. Its options name
+# the columns of the file:
 
 dist = model.predict_dist(X_test)
 table = pd.DataFrame({"rings": y_test, "mean": dist.mean(), "std": dist.std()})
@@ -110,14 +108,16 @@ print(result.stdout)
 #     * - ``--proba "p_cat=cat,p_dog=dog"``
 #       - probabilities of classes
 #
-# ``--weight``, ``--groups`` and ``--time`` name further columns. Several files are
-# several models for the same rows, and are shown side by side. Files of 500 MB or more
-# are read in blocks of rows, except class probabilities; ``--block-rows`` does so for
-# smaller files. ``python -m skuq report --help`` lists all options.
+# ``--weight``, ``--groups`` and ``--time`` name further columns. To compare several
+# models for the same rows, pass one file per model. Files of 500 MB or more are read in
+# blocks of rows. ``--block-rows`` also reads smaller files in blocks. Files of class
+# probabilities cannot be read in blocks. ``python -m skuq report --help`` lists all
+# options.
 #
-# An error is one line on stderr that names the file, the column and the row, and no page
-# is written. Rows are counted from 1, without the header. The exit code is 2 after an
-# error in the files or options, and 1 after an error of skuq itself:
+# After an error, no page is written. The command prints one line on stderr, which names
+# the file, the column and the row. Rows are counted from 1, without the header. The
+# exit code is 2 for an error in the files or options, and 1 for an error in skuq
+# itself:
 
 table.assign(std=np.where(table.index == table.index[6], -1, table["std"])).to_csv(
     folder / "forecasts.csv", index=False

@@ -3,8 +3,9 @@ Forecast a sequence
 ===================
 
 The errors of a sequence change over time, and the targets of a forecast arrive late.
-This page adapts intervals and distributions to the observed targets, for one horizon
-and for several. Lags are columns of X, so any regressor can forecast a sequence.
+This page adapts intervals and distributions to the observed targets, first for one
+horizon and then for several horizons. Lags are columns of X. Therefore, any regressor
+can forecast a sequence.
 
 The data are hourly loads. From hour 1200 on, the noise is twice as large:
 """
@@ -22,15 +23,15 @@ load = pd.Series(50 + 5 * np.sin(2 * np.pi * np.arange(n) / 24) + error)
 
 lags = pd.DataFrame({f"lag_{k}": load.shift(k) for k in (0, 1, 2, 23)})
 X, y = lags[23:-1].to_numpy(), load.shift(-1)[23:-1].to_numpy()
-first = 800  # the model is fitted to the hours before
+first = 800  # the model is fitted to the rows before this row
 
 # %%
 # Keep the order of time
 # ----------------------
 #
-# Calibration rows that are drawn at random lie between training rows. Their errors are
-# smaller than the errors of later rows if neighboring rows are similar. Use one of
-# these options instead:
+# Do not draw calibration rows at random. Such rows lie between training rows. If
+# neighboring rows are similar, the errors of these calibration rows are smaller than
+# the errors of later rows. Use one of these options instead:
 #
 # * ``ConformalRegressor(cv="last")`` calibrates on the last rows.
 # * ``cv=TimeSeriesSplit()`` of :class:`~skuq.regressors.RecalibratedRegressor` and
@@ -102,10 +103,9 @@ ax.axhline(0.9, color="0.3", linestyle="--", label="nominal")
 ax.set(xlabel="hour", ylabel="coverage of the last 100 hours")
 legend = ax.legend(frameon=False)
 
-# %%
-# All quantiles and intervals adapt together, so scorers and decisions use the adapted
-# forecast. If you need only some intervals, ``adapt`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts their bounds, with a guarantee
+# %% All quantiles and intervals adapt together, so scorers and decisions use the
+# adapted forecast. If you need only a few intervals, use the parameter ``adapt`` of
+# :class:`~skuq.regressors.ConformalRegressor`. The adapted intervals have a guarantee
 # (:doc:`/how-to/conformal`).
 #
 # Several horizons
@@ -127,12 +127,11 @@ ahead = pd.DataFrame(
 paths = MultiOutputUncertaintyRegressor(model, random_state=0)
 paths.fit(X[:first], ahead[23 : 23 + first])
 
-# %%
-# The targets of one forecast arrive over the next four hours.
-# :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until then.
-# When a load is observed, ``observe`` returns the rows of the forecasts that were due,
-# and their targets. The other horizons of these rows are NaN. ``partial_fit`` passes
-# each target to the regressor of its horizon:
+# %% The targets of one forecast arrive over the next four hours.
+# :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until
+# then. When a load is observed, ``observe`` returns the rows of all forecasts of this
+# load, and the targets of these rows. The targets at the other horizons are NaN.
+# ``partial_fit`` passes each target to the regressor of its horizon:
 
 from skuq.monitoring import PendingForecasts
 
@@ -157,10 +156,9 @@ for t in range(first, changed - 4):
 by_horizon = pd.Series(np.mean(covered, axis=0), index=names).round(2)
 by_horizon
 
-# %%
-# The result of ``predict_dist`` is a joint distribution of the path. Its dependence
-# between the horizons comes from the training rows. The distribution of a sum needs the
-# dependence, because the errors of neighboring hours are similar:
+# %% The result of ``predict_dist`` is a joint distribution of the path. Its dependence
+# between the horizons comes from the training rows. The distribution of a sum depends
+# on this dependence, because the errors of neighboring hours are similar:
 
 print(f"coverage of the sum over four hours: {np.mean(sums):.2f}")
 joint = paths.predict_dist(X[[first]])
@@ -180,11 +178,11 @@ rows, targets = two.observe(
 )
 targets
 
-# %%
-# A target of NaN is lost, and its forecast is discarded. If targets do not arrive at
-# all, ``discard(before=time)`` removes their forecasts from the queue. Late targets
-# are calibrated when they arrive. The order of arrival matters little, because the
-# steps of the calibration are small.
+# %% Pass NaN for a target that will never be observed. Its forecast is then discarded.
+# To discard all old forecasts whose targets did not arrive, call
+# ``discard(before=time)``. The calibration uses a late target when it arrives. The
+# order of arrival has little effect, because each target changes the calibration only a
+# little.
 #
 # The state of a forecast consists of the model and the queue. Save both, and continue
 # later:
@@ -200,5 +198,5 @@ len(pending)
 # monitor (:doc:`/how-to/monitor`), which raises an alarm if the forecast is no longer
 # calibrated.
 #
-# skuq has no lags, differences or back-tests. pandas, sktime and skforecast compute them
-# (:doc:`/explanation/forecasting-packages`).
+# skuq does not compute lags or differences, and does not run back-tests. Use pandas,
+# sktime or skforecast (:doc:`/explanation/forecasting-packages`).

@@ -7,8 +7,8 @@ and estimates the dependence between their errors. The dependence matters for ea
 question about more than one target: the sum of loads, the probability that two
 thresholds are exceeded, or the forecast of a target if another target is already known.
 
-The data of this page are the loads of three districts. The errors of the districts are positively correlated,
-because each district misses the same weather.
+The data of this page are the loads of three districts. The errors of the districts are
+positively correlated, because the same unobserved weather affects all districts.
 """
 
 import numpy as np
@@ -52,11 +52,10 @@ model = MultiOutputUncertaintyRegressor(LinearRegression(), random_state=0).fit(
 dist = model.predict_dist(X_new)
 dist.marginal("north").interval(0.9)[:2].round(1)
 
-# %%
-# The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
+# %% The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
 # exactly the distributions of the single regressors. Metrics, recalibrators and
-# displays of one target raise an error for a joint distribution: pass a marginal or a
-# function of the targets to them.
+# displays for one target raise an error for a joint distribution. Pass them a marginal,
+# or the distribution of a function of the targets.
 
 dist.corr()[0].round(2)
 
@@ -94,8 +93,8 @@ largest.quantile(0.95)[:3].round(1)
 # The probability of an event
 # ---------------------------
 #
-# An event is a function of the targets that returns booleans. The probability that the
-# loads of two districts exceed 70 at the same time:
+# An event is a function of the targets that returns booleans. This code computes the
+# probability that the loads of two districts exceed 70 at the same time:
 
 both = dist.probability(lambda loads: (loads[..., 0] > 70) & (loads[..., 1] > 70))
 separate = independent.predict_dist(X_new).probability(
@@ -113,8 +112,9 @@ observed = ((y_new["north"] > 70) & (y_new["center"] > 70)).mean()
 # ----------------------------
 #
 # If the load of one district is known before the other loads, ``condition`` updates the
-# other loads. Unknown targets are NaN. If the target is always known in advance, make
-# it a feature instead: a regressor then learns its effect, and is often more accurate.
+# forecasts of the other loads. Pass NaN for the unknown targets. If the target is
+# always known in advance, make it a feature instead: a regressor then learns its
+# effect, and is often more accurate.
 
 from skuq.metrics import crps_loss
 
@@ -132,18 +132,17 @@ pd.Series(crps).round(2)
 # ---------------------------------
 #
 # Three 90 % intervals contain all three targets in less than 90 % of the rows.
-# ``simultaneous=True`` widens the intervals, such that all three targets are inside
-# with a probability of 90 %. The estimated dependence determines the widths:
+# ``simultaneous=True`` widens the intervals, so that the probability that all three
+# targets are inside is 90 %. The estimated dependence determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
 inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
 float(inside.all(axis=1).mean())
 
-# %%
-# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
-# predicts boxes, or ellipsoids, which have a smaller volume. One score per row,
-# computed from all targets, is ranked for the calibration. A region with a coverage of
-# 90 % is finite if there are 9 calibration rows or more.
+# %% :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
+# predicts boxes or ellipsoids. Ellipsoids have a smaller volume. The calibration uses
+# one score per row, which is computed from all targets. For a finite region with a
+# coverage of 90 %, at least 9 calibration rows are necessary.
 
 from skuq.regressors import ConformalRegionRegressor
 
@@ -175,10 +174,10 @@ pd.DataFrame(volumes).round(2)
 # :class:`~skuq.neural.DeepEnsembleRegressor` accepts several targets too. It trains one
 # ensemble, whose networks predict the means and a covariance matrix that depends on x.
 # :doc:`/how-to/networks` has an example, and :doc:`/explanation/several-targets`
-# compares both.
+# compares both estimators.
 #
-# :func:`~skuq.evaluation.joint_report` compares a forecast with the forecast that has
-# the same marginals and independent targets:
+# :func:`~skuq.evaluation.joint_report` compares a forecast with a forecast that has the
+# same marginals but independent targets:
 
 from skuq.evaluation import joint_report
 
@@ -206,9 +205,9 @@ search.best_params_
 # Missing targets
 # ---------------
 #
-# NaN in y is a missing target. Each regressor is fitted to the rows that have its
-# target. The dependence is estimated from complete rows, or from all pairs of targets
-# if fewer than 200 rows are complete.
+# NaN in y is a missing target. Each regressor is fitted to the rows in which its target
+# is not missing. The dependence is estimated from complete rows, or from all pairs of
+# targets if fewer than 200 rows are complete.
 
 incomplete = y.copy()
 incomplete.loc[:99, "south"] = np.nan

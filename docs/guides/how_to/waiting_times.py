@@ -2,9 +2,10 @@
 Predict waiting times with censored rows
 ========================================
 
-How long until the event? Often the event has not yet happened at the end of the
-observation, so that the time is only known to be longer. Such a row is censored. If
-censored rows are dropped, or their times count as observed, forecasts are too short.
+How long does it take until an event happens? Often, some events have not happened at
+the end of the observation. The time is then only known to be longer than the
+observation. Such a row is censored. If censored rows are dropped, forecasts are too
+short. If the times of censored rows count as observed, forecasts are also too short.
 This page predicts calibrated waiting times from the data of scikit-survival, and
 compares skuq with scikit-survival and lifelines.
 
@@ -48,9 +49,9 @@ train = np.random.default_rng(0).random(len(X)) < 0.6
 test = ~train
 print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
 
-# %%
-# The target is an array of numbers. ``event`` is True for an observed time. It is
-# passed to ``fit`` and to the metrics like ``sample_weight``, so that folds divide it.
+# %% The target is an array of numbers. ``event`` is True for an observed time. Pass
+# ``event`` to ``fit`` and to the metrics, like ``sample_weight``. Cross-validation then
+# splits it like the rows.
 #
 # 1. Fit
 # ------
@@ -60,10 +61,9 @@ boosting.fit(X[train], days[train], event=event[train])
 dist = boosting.predict_dist(X[test])
 dist[:3].interval(0.8).round()
 
-# %%
-# ``predict_dist`` also gives the distribution of scikit-survival's estimators with
-# survival functions. The last time has the probability of all later times. Quantiles
-# of a lifelines model become a distribution by
+# %% ``predict_dist`` also supports the estimators of scikit-survival that predict
+# survival functions. The last time of the survival function gets the probability of all
+# later times. To make a distribution from quantiles of a lifelines model, use
 # :class:`~skuq.distributions.Quantiles`:
 
 forest = RandomSurvivalForest(60, min_samples_leaf=15, random_state=0)
@@ -89,11 +89,11 @@ forecasts = {
 report = survival_report(days[test], forecasts, event=event[test], upper=2000)
 report
 
-# %%
-# The concordance is the share of pairs in the right order. It does not depend on
-# calibration, so do not select models by it. It is unknown whether the 90 % intervals
-# contain the censored times, so that the coverage has a lower and an upper bound. The
-# row "coverage" is an estimate, which assumes independent censoring.
+# %% The concordance is the share of pairs that are predicted in the right order. It
+# does not measure calibration, so do not select models by the concordance. It is
+# unknown whether the 90 % intervals contain the times of censored rows. Therefore, the
+# report has a lower and an upper bound of the coverage. The row "coverage" is an
+# estimate. It assumes that the censoring is independent.
 #
 # 3. Calibration
 # --------------
@@ -120,19 +120,20 @@ display = SurvivalCurveDisplay.from_predictions(
     ax=display.ax_,
 )
 
-# %%
-# :class:`~skuq.recalibration.IsotonicRecalibrator` corrects other models: its ``fit``
-# also takes ``event``. `CensoredBoostingRegressor` uses it by default.
+# %% To recalibrate other models, use :class:`~skuq.recalibration.IsotonicRecalibrator`.
+# Its ``fit`` also takes ``event``. ``CensoredBoostingRegressor`` uses this recalibrator
+# by default.
 #
 # 4. Do not use the survival CRPS
 # -------------------------------
 #
-# The survival CRPS integrates :math:`F^2` up to a censoring time, and both parts of the
-# CRPS for an event. It is used to train networks, but it is not proper. The figure
-# shows scores of forecasts whose scale is the true scale times a factor. The proper
-# scores are smallest at the truth, and the survival CRPS at 0.85. Censored rows have no
-# penalty for too little probability beyond their time, so that too narrow forecasts
-# win.
+# Some networks are trained with the "survival CRPS". For an observed event, the
+# survival CRPS is the CRPS. For a censored row, it is the integral of :math:`F^2` up to
+# the censoring time. The survival CRPS is not proper. The figure shows scores of
+# forecasts whose scale is the true scale times a factor. The proper scores are smallest
+# at the true scale. The survival CRPS is smallest at 0.85 times the true scale, because
+# it does not penalize a censored row for too little probability beyond the censoring
+# time.
 
 rng = np.random.default_rng(0)
 time = rng.normal(size=20000)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
+
+from skuq.displays._html_report.measure import is_high, is_low, is_of_periods, part_label, sides
+from skuq.evaluation._internal import bias_words
 
 Severity = Literal["wrong", "note", "good"]
 
@@ -51,6 +54,11 @@ class Evidence:
     parts: Mapping[str, pd.DataFrame]
 
     @property
+    def opposite(self) -> list[str]:
+        """Names of the parts of the rows whose coverage is too low in some parts and too high in others."""
+        return [name for name, table in self.parts.items() if is_low(table).any() and is_high(table).any()]
+
+    @property
     def gap(self) -> float:
         return float(self.headline["inside"] - self.headline["claimed"])
 
@@ -65,8 +73,12 @@ class Evidence:
         return value > max(high, least)
 
 
-MODEL, FORECASTS = "With the model at hand", "With the forecasts alone"
+MODEL, FORECASTS = "If you can train the model again", "With the forecasts alone"
 RECALIBRATED = Tool(MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model).fit(X, y)")
+ISOTONIC = Tool(
+    MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model, IsotonicRecalibrator()).fit(X, y)"
+)
+RESIDUAL = Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)")
 CALIBRATED_CLASSIFIER = Tool(
     "For correct probabilities",
     "sklearn.calibration.CalibratedClassifierCV",
@@ -77,7 +89,16 @@ CONFORMAL_CLASSIFIER = Tool(
     "skuq.classifiers.ConformalClassifier",
     "ConformalClassifier(model).fit(X, y)",
 )
+ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
+"""Calls that repair all faults for which they are recommended."""
+
 HELD_OUT = "Use rows that the model was not trained on, and check the result on other rows again."
+PARTS_FIRST = (
+    "Follow the first finding, and write the report again. Do not change all rows by one factor: the groups "
+    "fail in opposite directions."
+)
+MOST_NAMED = 5
+"""Largest number of parts that a sentence names."""
 
 
 def of_forecasts(name: str) -> Tool:
@@ -89,10 +110,26 @@ def of_forecasts(name: str) -> Tool:
 def findings(evidence: Evidence) -> list[Finding]:
     """Return the faults of a forecast, or the statement that no fault was found."""
     rules = CLASS_RULES if evidence.of_classes else REGRESSION_RULES
-    found = [finding for rule in rules for finding in rule(evidence)]
+    found = _with_shared_calls([finding for rule in rules for finding in rule(evidence)])
     if not any(finding.severity == "wrong" for finding in found):
         found.insert(0, _no_fault(evidence))
     return sorted(found, key=lambda finding: ("wrong", "good", "note").index(finding.severity))
+
+
+def _with_shared_calls(found: list[Finding]) -> list[Finding]:
+    """Add a sentence to each finding whose call also repairs a finding above it."""
+    repaired: dict[Tool, str] = {}
+    shared = []
+    for finding in found:
+        tools = [tool for tool in finding.tools if tool in ONE_CALL]
+        above = [repaired[tool] for tool in tools if tool in repaired]
+        if above:
+            words = f'{finding.remedy} This also repairs "{above[0]}": one call repairs both.'
+            shared.append(replace(finding, remedy=words))
+        else:
+            shared.append(finding)
+        repaired = dict.fromkeys(tools, finding.title) | repaired
+    return shared
 
 
 def in_hundred(*shares: float) -> list[str]:
@@ -134,6 +171,9 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
     if small:
         yield Finding("note", f"{title}, by a small amount", words)
         return
+    if evidence.opposite:
+        yield Finding("wrong", title, words, PARTS_FIRST)
+        return
     verb = "Widen" if narrow else "Narrow"
     remedy = f"{verb} the intervals by a factor that is learned from past errors. {HELD_OUT}"
     yield Finding("wrong", title, words, remedy, (RECALIBRATED, of_forecasts("StdScalingRecalibrator")))
@@ -142,18 +182,19 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
 def _bias(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.headline["biased"]:
         return
-    below = float(evidence.headline["below"])
-    share, half = in_hundred(below, 0.5)
-    side = "high" if below > 0.5 else "low"
-    words = (
-        f"{half} of 100 observed values should lie below the middle of their forecast. {share} of 100 do, so "
-        f"the forecasts are too {side} on average."
-    )
-    if abs(below - 0.5) < SMALL_GAP:
+    side = "high" if evidence.headline["below"] > 0.5 else "low"
+    words = f"{bias_words(evidence.headline)}."
+    words = words[0].upper() + words[1:]
+    if abs(evidence.headline["below"] - 0.5) < SMALL_GAP:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
-    tools = RECALIBRATED, of_forecasts("IsotonicRecalibrator")
+    if evidence.opposite:
+        remedy = f"Follow the first finding first. {remedy}"
+    wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
+    if wrong_width and not evidence.opposite:
+        remedy += " This also corrects the width of the intervals: one call repairs both."
+    tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
     yield Finding("wrong", f"The forecasts are too {side}", words, remedy, tools)
 
 
@@ -166,7 +207,7 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
             f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
             "The calibration curve shows the levels at which they differ."
         )
-        tools = RECALIBRATED, of_forecasts("IsotonicRecalibrator")
+        tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
         yield Finding(
             "wrong",
             "The shape of the distributions is wrong",
@@ -186,10 +227,7 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
             f"differ from the predicted uncertainty by {off} % on average. The reliability diagram shows "
             "these rows."
         )
-        tools = (
-            Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)"),
-            of_forecasts("BinnedScalingRecalibrator"),
-        )
+        tools = RESIDUAL, of_forecasts("BinnedScalingRecalibrator")
         yield Finding(
             "wrong",
             "The uncertainty of single rows is wrong",
@@ -205,14 +243,12 @@ def _order(evidence: Evidence) -> Iterator[Finding]:
             "Rows with wide intervals do not have larger errors. Intervals of one width for all rows would "
             "be better."
         )
-        tool = Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)")
-        yield Finding(
-            "wrong",
-            "The uncertainty does not show which rows are uncertain",
-            words,
-            "Predict the size of the errors with a model of its own.",
-            (tool,),
-        )
+        title = "The uncertainty does not show which rows are uncertain"
+        if evidence.opposite:
+            yield Finding("wrong", title, words, PARTS_FIRST)
+        else:
+            remedy = "Predict the size of the errors with a model of its own."
+            yield Finding("wrong", title, words, remedy, (RESIDUAL,))
 
 
 def _skill(evidence: Evidence) -> Iterator[Finding]:
@@ -227,7 +263,8 @@ def _skill(evidence: Evidence) -> Iterator[Finding]:
             "wrong",
             "The model is worse than one forecast for all rows",
             words,
-            "Check that the rows of targets and forecasts belong together. Then look for a better model.",
+            "Check that the rows of observed values and forecasts belong together. Then look for a better "
+            "model.",
             (tool,),
         )
 
@@ -278,27 +315,78 @@ def _sets(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _opposite_parts(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.opposite:
+        table = evidence.parts[name]
+        yield _of_parts(
+            evidence,
+            table,
+            f"The coverage depends on {name}, in opposite directions",
+            f"{_directions(table[table['flag']], evidence.of_classes)}.",
+            f"Do not change all rows by one factor: correct each group by itself first. {HELD_OUT}",
+        )
+
+
 def _parts(evidence: Evidence) -> Iterator[Finding]:
     for name, table in evidence.parts.items():
+        if name in evidence.opposite or not table["flag"].any():
+            continue
         flagged = table[table["flag"] & (_differs(table, evidence) | (abs(evidence.gap) < SMALL_GAP))]
         if flagged.empty:
+            yield from _alike(name, table)
             continue
-        position = int(flagged["coverage"].sub(flagged["nominal"]).abs().argmax())
-        worst, row = flagged.index[position], flagged.iloc[position]
-        inside, claimed = in_hundred(float(row["coverage"]), float(row["nominal"]))
         words = (
-            f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}. "
-            f"In the worst part, {worst}, {inside} of 100 observed values lie in their interval or set, and "
-            f"{claimed} should."
+            f"{_directions(flagged, evidence.of_classes)}. "
+            f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}."
         )
-        yield Finding(
-            "wrong",
-            f"The coverage depends on {name}",
-            words,
-            "Calibrate each part by itself, if the part is known when the forecast is made. Watch the "
-            "coverage of new rows if the parts are periods of time.",
-            _tools_for_parts(evidence.of_classes),
+        remedy = f"Correct each group by itself. {HELD_OUT}"
+        yield _of_parts(evidence, table, f"The coverage depends on {name}", words, remedy)
+
+
+def _of_parts(evidence: Evidence, table: pd.DataFrame, title: str, words: str, remedy: str) -> Finding:
+    if not is_of_periods(table):
+        return Finding("wrong", title, words, remedy, _tools_for_groups(evidence.of_classes))
+    remedy = "Calibrate again with recent rows, and watch the coverage of new rows."
+    return Finding("wrong", title, words, remedy, (Tool(FORECASTS, "skuq.monitoring.CoverageMonitor"),))
+
+
+def _alike(name: str, table: pd.DataFrame) -> Iterator[Finding]:
+    if len(table) > 1:
+        low, high = in_hundred(float(table["coverage"].min()), float(table["coverage"].max()))
+        words = (
+            f"The coverage is {low} to {high} of 100 in the {len(table)} parts of the rows by {name}. These "
+            "differences may be due to chance. The fault concerns all rows."
         )
+        yield Finding("note", f"The coverage does not depend on {name}", words)
+
+
+def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
+    """Name the parts of each direction with their coverage, such as "Too narrow in North (59 of 100)"."""
+    goals = flagged["nominal"].round(9).unique()  # The means of equal numbers differ by rounding.
+    texts = [
+        f"{side} in {_named_parts(flagged[chosen], len(goals) == 1)}"
+        for side, chosen in zip(sides(of_classes), (is_low(flagged), is_high(flagged)), strict=True)
+        if chosen.any()
+    ]
+    words = ", ".join(texts)
+    if len(goals) == 1:
+        goal = f"{100 * goals[0]:g} expected"
+        words = f"{words[:-1]}; {goal})" if words.endswith(")") else f"{words} ({goal})"
+    return words[0].upper() + words[1:]
+
+
+def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
+    """Return the worst parts with their coverage, in the order of the table."""
+    size = table["coverage"].sub(table["nominal"]).abs().to_numpy()
+    worst = sorted(size.argsort(kind="stable")[::-1][:MOST_NAMED])
+    names = []
+    for label, row in table.iloc[worst].iterrows():
+        inside, goal = in_hundred(float(row["coverage"]), float(row["nominal"]))
+        expected = "" if one_goal else f"; {goal} expected"
+        names.append(f"{part_label(label, table)} ({inside} of 100{expected})")
+    if len(table) > MOST_NAMED:
+        names.append(f"{len(table) - MOST_NAMED} more")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
@@ -308,13 +396,15 @@ def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
     return differs
 
 
-def _tools_for_parts(of_classes: bool) -> tuple[Tool, ...]:
+def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
     kind = "classifiers.ConformalClassifier" if of_classes else "regressors.ConformalRegressor"
     name = kind.split(".")[1]
-    return (
-        Tool("For groups", f"skuq.{kind}", f"{name}(model, group_by=column).fit(X, y)"),
-        Tool("For periods of time", "skuq.monitoring.CoverageMonitor"),
-    )
+    again = Tool(MODEL, f"skuq.{kind}", f"{name}(model, group_by=column).fit(X, y)")
+    if of_classes:
+        return (again,)
+    code = "StdScalingRecalibrator().fit(old_forecasts[old_rows], old_y[old_rows]).transform(forecasts[rows])"
+    alone = Tool(f"{FORECASTS}, once per group", "skuq.recalibration.StdScalingRecalibrator", code)
+    return again, alone
 
 
 def _few_rows(evidence: Evidence) -> Iterator[Finding]:
@@ -329,5 +419,15 @@ def _few_rows(evidence: Evidence) -> Iterator[Finding]:
 
 
 Rule = Callable[[Evidence], Iterator[Finding]]
-REGRESSION_RULES: Sequence[Rule] = (_skill, _coverage, _bias, _shape, _uneven, _order, _parts, _few_rows)
-CLASS_RULES: Sequence[Rule] = (_probabilities, _sets, _parts, _few_rows)
+REGRESSION_RULES: Sequence[Rule] = (
+    _opposite_parts,
+    _skill,
+    _coverage,
+    _bias,
+    _shape,
+    _uneven,
+    _order,
+    _parts,
+    _few_rows,
+)
+CLASS_RULES: Sequence[Rule] = (_opposite_parts, _probabilities, _sets, _parts, _few_rows)

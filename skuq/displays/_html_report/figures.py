@@ -17,7 +17,7 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.measure import Forecasts
+from skuq.displays._html_report.measure import Forecasts, sides
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._reliability import ReliabilityDisplay
@@ -174,7 +174,7 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
     return draw(f"Intervals of single rows{of_model}", caption, plot)
 
 
-def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
+def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: bool) -> Figure:
     """Return the figure of the coverage of each part of the rows."""
     # The expected coverage of class probabilities differs from nominal, and between models.
     coverage = float(np.mean([np.average(each["nominal"], weights=each["n"]) for each in tables.values()]))
@@ -187,12 +187,14 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
             CalibrationDriftDisplay(table=table, coverage=coverage).plot(
                 ax, name=name if len(tables) > 1 else None, line_kwargs=style
             )
-            low, high = 100 * table["coverage"].min(), 100 * table["coverage"].max()
-            words[name] = f"The coverage is {low:.1f} % to {high:.1f} % in {len(table)} parts."
+            ends = 100 * table["coverage"].min(), 100 * table["coverage"].max()
+            words[name] = f"The coverage is {ends[0]:.1f} % to {ends[1]:.1f} % in {len(table)} parts."
         ax.set(xlabel=by, ylabel="Coverage (%)")
         return _texts(words)
 
-    caption = "Coverage with intervals that are valid for all parts together. Red points are wrong."
+    low, high = sides(of_classes)
+    what = "probabilities" if of_classes else "intervals"
+    caption = f"Red points below the line: {what} {low}; above the line: {high}."
     return draw(f"Coverage by {by}", caption, plot)
 
 

@@ -194,6 +194,37 @@ def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:
     return table.assign(flag=wrong)
 
 
+def is_low(table: pd.DataFrame) -> pd.Series[bool]:
+    """Return which parts have a coverage that is significantly too low."""
+    low: pd.Series[bool] = table["flag"] & (table["coverage"] < table["nominal"])
+    return low
+
+
+def is_high(table: pd.DataFrame) -> pd.Series[bool]:
+    """Return which parts have a coverage that is significantly too high."""
+    high: pd.Series[bool] = table["flag"] & (table["coverage"] > table["nominal"])
+    return high
+
+
+def sides(of_classes: bool) -> tuple[str, str]:
+    """Return the words for a coverage that is too low or too high."""
+    return ("too certain", "not certain enough") if of_classes else ("too narrow", "too wide")
+
+
+def is_of_periods(table: pd.DataFrame) -> bool:
+    """Return whether the parts are periods of time. Names of groups are text."""
+    return isinstance(table.index, pd.DatetimeIndex) or pd.api.types.is_numeric_dtype(table.index)
+
+
+def part_label(label: Any, table: pd.DataFrame) -> str:
+    """Return the name of a group, or the start of a period, without hours if all starts are at midnight."""
+    if isinstance(label, pd.Timestamp):
+        starts = pd.DatetimeIndex(table.index)
+        days = bool((starts == starts.normalize()).all())
+        return f"{label:%Y-%m-%d}" if days else f"{label:%Y-%m-%d %H:%M}"
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
 def groups_of(values: Any, name: str, n: int) -> pd.Series[Any]:
     """Return the group of each row as text. Small groups beyond the largest ones become one group."""
     labels = _column(values, name, n).astype(str)

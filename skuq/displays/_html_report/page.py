@@ -18,16 +18,20 @@ import pandas as pd
 from skuq._versioned import __version__
 from skuq.displays._html_report.advice import Finding
 from skuq.displays._html_report.figures import SIZE, Figure
+from skuq.displays._html_report.measure import is_of_periods, part_label, sides
 from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import RowFormat, won_by
 
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
+HEADLINES = ("picp", "mpiw", "mace", "crps", "interval_score", "auucc_gain")
+CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error")
+REST = "The findings above use this table; you need not read it."
 SLICES = (
-    "The intervals of the coverage are valid for all parts together: with a probability of 99 %, they "
-    "contain the coverage of the model in every part. A part is wrong if its interval excludes the "
-    "expected coverage, which is the nominal coverage or, for classes, the mean predicted probability of the "
-    "sets."
+    "The coverage is the share of observed values inside their interval, or of classes inside their set. The "
+    "99 % intervals are valid for all parts together: with a probability of 99 %, they contain the coverage "
+    "of the model in every part. The column Result names a fault if this interval excludes the expected "
+    "coverage. For classes, the expected coverage is the mean predicted probability of the sets."
 )
 
 
@@ -76,7 +80,8 @@ def render(
         facts=facts,
         explanation=_explanation(report),
         tables=_metric_tables(report, models),
-        slices=_slice_tables(slices, named),
+        rest_explanation=REST,
+        slices=_slice_tables(slices, named, report.attrs["of_classes"]),
         slices_explanation=SLICES,
         figures=figures,
         figure_size=[round(96 * side) for side in SIZE],
@@ -97,19 +102,20 @@ def _hash_of(script: str) -> str:
 
 
 def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    return _words(words[:1].upper() + words[1:])
 
 
 def _explanation(report: UncertaintyReport) -> str:
     percent = f"{100 * report.attrs['confidence']:g} %"
-    words = f"Each value has a {percent} confidence interval. The column Calibrated has the value of a model "
+    words = (
+        f"Each value has a {percent} confidence interval. The column Calibrated shows the value that this "
+        "metric would have if the forecasts were right. "
+    )
     if report["calibrated_low"].notna().any():
         words += (
-            "whose probabilities are right: targets were drawn from the forecasts, so that this value "
-            f"includes chance. A calibrated model has a value in its {percent} range. "
+            "A value outside the range beside it is a fault. By chance, "
+            f"{100 * (1 - report.attrs['confidence']):.2g} % of the values of right forecasts are outside. "
         )
-    else:
-        words += "whose probabilities are right, on average over many samples, if there is a formula for it. "
     words += "An empty cell means that the number is not known. Select a column name to sort the table."
     if len(report.attrs["summary"]) > 1:
         words += " An asterisk marks the best value of a row; its lead may be due to chance."
@@ -150,32 +156,42 @@ def _one_model(
         simulated = row["calibrated_low"], row["calibrated_high"]
         cells.append(
             [
-                _text(row["title"], report.attrs["definitions"][metric]),
+                _text(row["title"], _words(report.attrs["definitions"][metric])),
                 _number(row["value"], form(row["value"])),
                 _number(row["low"], form.span(row["low"], row["high"])),
                 _number(row["calibrated"], form(row["calibrated"])),
                 *[_number(simulated[0], form.span(*simulated))] * has_range,
                 _text(_better(row, form)),
-                _text(row["reading"]),
+                _text(_words(row["reading"])),
             ]
         )
-    caption = "All metrics" if len(report.attrs["summary"]) == 1 else f"All metrics of {name}"
-    return {"caption": caption, "columns": [*columns, "Better", "Reading"], "rows": cells}
+    caption = "Metrics" if len(report.attrs["summary"]) == 1 else f"Metrics of {name}"
+    return _split(caption, [*columns, "Better", "Reading"], dict(zip(rows, cells, strict=True)))
+
+
+def _split(caption: str, columns: Sequence[str], cells: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return a table of the most important metrics, and the other rows."""
+    chosen = HEADLINES + CLASS_HEADLINES
+    rows = [cells[metric] for metric in chosen if metric in cells]
+    rest = [row for metric, row in cells.items() if metric not in chosen]
+    if not rows:
+        rows, rest = rest, []
+    return {"caption": caption, "columns": columns, "rows": rows, "rest": rest}
 
 
 def _side_by_side(
     report: UncertaintyReport, rows: Mapping[str, Mapping[str, Row]], formats: Mapping[str, RowFormat]
 ) -> dict[str, Any]:
     won = {name: won_by(report, name) for name in rows}
-    cells = []
+    cells = {}
     for metric, form in formats.items():
         first = next(each[metric] for each in rows.values() if metric in each)
-        line = [_text(first["title"], report.attrs["definitions"][metric])]
+        line = [_text(first["title"], _words(report.attrs["definitions"][metric]))]
         for name, each in rows.items():
             value = each[metric]["value"] if metric in each else math.nan
             line.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
-        cells.append([*line, _text(_better(first, form))])
-    return {"caption": "Models side by side", "columns": ["Metric", *rows, "Better"], "rows": cells}
+        cells[metric] = [*line, _text(_better(first, form))]
+    return _split("Models side by side", ["Metric", *rows, "Better"], cells)
 
 
 def _better(row: Row, form: RowFormat) -> str:
@@ -185,31 +201,38 @@ def _better(row: Row, form: RowFormat) -> str:
     return ", ".join(part for part in parts if part) or "neither"
 
 
-def _slice_tables(slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool) -> list[dict[str, Any]]:
+def _slice_tables(
+    slices: Mapping[str, Mapping[str, pd.DataFrame]], named: bool, of_classes: bool
+) -> list[dict[str, Any]]:
     tables = []
     for by, models in slices.items():
         for name, table in models.items():
             rows = [
                 [
-                    _text(_label(label)),
+                    _text(part_label(label, table)),
                     _number(row["n"], f"{row['n']:g}"),
                     _number(row["coverage"], f"{100 * row['coverage']:.1f} %"),
                     _number(row["low"], f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %"),
                     _number(row["nominal"], f"{100 * row['nominal']:.1f} %"),
-                    _text("wrong" if row["flag"] else "no fault found"),
+                    _text(_result(row, of_classes)),
                 ]
                 for label, row in table.iterrows()
             ]
             caption = f"Coverage by {by}" + (f", {name}" if named else "")
-            columns = [by, "Rows", "Coverage", "99 % interval", "Expected", "Result"]
+            first = f"{by}, from" if is_of_periods(table) else by
+            columns = [first, "Rows", "Coverage", "99 % interval", "Expected", "Result"]
             tables.append({"caption": caption, "columns": columns, "rows": rows})
     return tables
 
 
-def _label(label: Any) -> str:
-    if isinstance(label, pd.Timestamp):
-        return f"{label:%Y-%m-%d %H:%M}"
-    return f"{label:g}" if isinstance(label, float) else str(label)
+def _result(row: Any, of_classes: bool) -> str:
+    low, high = sides(of_classes)
+    return (low if row["coverage"] < row["nominal"] else high) if row["flag"] else "no fault found"
+
+
+def _words(text: str) -> str:
+    """Return a text with the words of the page. The metrics call an observed value a target."""
+    return text.replace("target", "observed value")
 
 
 def _text(text: object, note: str = "") -> dict[str, Any]:

@@ -215,12 +215,12 @@ class HTMLReport(Page):
         trace = {
             "Call": call_text("from_predictions", "y_true, y_pred", options),
             **(origin or {}),
-            "SHA-256 of targets, weights and forecasts": data_hash(forecasts),
+            "SHA-256 of observed values, weights and forecasts": data_hash(forecasts),
             "Seed": str(random_state),
         }
         return cls(
             report=report,
-            figures=[*figures_of(forecasts), *_figures_of_parts(slices)],
+            figures=[*figures_of(forecasts), *_figures_of_parts(slices, forecasts.of_classes)],
             slices=slices,
             facts=facts_of(forecasts),
             origin=trace,
@@ -431,7 +431,7 @@ class HTMLReport(Page):
         }
         return cls(
             report=report,
-            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables)],
+            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables, of_classes=False)],
             slices=tables,
             facts=facts,
             origin=trace,
@@ -459,5 +459,5 @@ def _named_groups(groups: Any) -> dict[str, Any]:
     return {str(getattr(groups, "name", None) or "group"): groups}
 
 
-def _figures_of_parts(slices: Parts) -> list[Figure]:
-    return [figure_of_parts(by, tables) for by, tables in slices.items()]
+def _figures_of_parts(slices: Parts, of_classes: bool) -> list[Figure]:
+    return [figure_of_parts(by, tables, of_classes) for by, tables in slices.items()]

@@ -69,8 +69,9 @@ def atom_windows(dist: Jumps, y: FloatArray) -> Windows:
 
 def log_masses(dist: Jumps, y: FloatArray) -> FloatArray:
     """Return log P(Y = y) from the jump of the cdf. It is minus infinity if there is no atom."""
-    low, high, atom = atom_windows(dist, y)
-    return np.where(atom, log_difference(dist, low, high), -np.inf)
+    finite = np.isfinite(y)
+    low, high, atom = atom_windows(dist, np.where(finite, y, 0.0))
+    return np.where(finite & atom, log_difference(dist, low, high), -np.inf)
 
 
 def log_difference(dist: Jumps, low: FloatArray, high: FloatArray) -> FloatArray:

@@ -45,9 +45,9 @@ class JointDistribution(JointPoints["JointDistribution"]):
 
     Notes
     -----
-    `linear`, `apply` and `probability` evaluate K points per row: the points of the template of a
-    `CopulaJoint`, the members of an `EmpiricalJoint`, or 1024 points of a Sobol sequence for a `NormalJoint`.
-    The points do not depend on random numbers. They are computed in blocks of rows.
+    `linear`, `apply` and `probability` evaluate K points per row: the ranks stored in a `CopulaJoint` (see
+    `rank_template`), the members of an `EmpiricalJoint`, or 1024 points of a Sobol sequence for a
+    `NormalJoint`. The points do not depend on random numbers. They are computed in blocks of rows.
 
     Examples
     --------

@@ -25,9 +25,9 @@ Block = tuple[Rows, FloatArray, FloatArray | None]
 
 
 NO_JOINT_DENSITY = (
-    "this {kind} has no density. A joint density requires marginals with a density and a normal copula, or a "
-    "`NormalJoint` with positive definite covariances. Use `energy_score_loss`, or the densities of the "
-    "marginals."
+    "this {kind} has no density. Two kinds of distributions have a joint density: a normal copula of "
+    "marginals that have densities, and a `NormalJoint` with positive definite covariances. Use "
+    "`energy_score_loss`, or the densities of the marginals."
 )
 
 

@@ -39,12 +39,12 @@ class LevelQuantiles(Protocol):
     def _level_breaks(self) -> FloatArray: ...
 
 
-def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
+def unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
     nodes, weights = leggauss(size)
     return (nodes + 1) / 2, weights / 2
 
 
-FINE, COARSE = _unit_rule(8), _unit_rule(3)
+FINE, COARSE = unit_rule(8), unit_rule(3)
 """Quadrature rules of wide panels and of narrow panels."""
 
 TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
@@ -101,14 +101,14 @@ def make_grid(breaks: FloatArray) -> Grid:
     parts = []
     for chosen, (nodes, weights) in ((narrow, COARSE), (~narrow, FINE)):
         panels = np.flatnonzero(chosen)[:, np.newaxis]
-        at, step = _place(low[panels], high[panels], tail[panels], nodes)
+        at, step = place(low[panels], high[panels], tail[panels], nodes)
         parts.append((at.ravel(), (np.abs(step) * weights).ravel(), np.repeat(panels.ravel(), nodes.size)))
     at, weight, panel = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(panel, kind="stable")
     return Grid(low, high, tail, upper, at[order], weight[order], panel[order])
 
 
-def _place(
+def place(
     start: FloatArray, stop: FloatArray, tail: BoolArray, node: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
     geometric = start * (stop / start) ** node
@@ -262,7 +262,7 @@ def row_nodes(
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
     """Yield the positions, weights and quantiles of a rule over one range of positions per row."""
     for node, weight in zip(*FINE, strict=True):
-        at, step = _place(start, stop, tail, node)
+        at, step = place(start, stop, tail, node)
         # Rows of the other tail get the level 1/2. Their results are discarded.
         quantile = dist._ppf(np.where(upper, 0.5, at))
         if upper.any():

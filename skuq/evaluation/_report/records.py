@@ -25,7 +25,7 @@ def record(
 ) -> dict[str, Any]:
     """Return one row of the table.
 
-    The array ``numbers`` holds the value, its interval and the range of calibrated models.
+    The array ``numbers`` holds the value, its interval and the range of values of calibrated models.
     """
     optimum = spec.optimum
     if isinstance(optimum, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -74,7 +74,7 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one model, with its interval, the range of calibrated models and the optimum."""
+    """A metric of one model: value, interval, optimum, and range of the values of calibrated models."""
 
     spec: MetricSpec
     value: float
@@ -161,19 +161,24 @@ class Headline:
     verdict: str
     """"calibrated", "overconfident", "underconfident", or "" for sets without probabilities."""
     biased: bool = False
+    shift: float = math.nan
+    """Mean of the observed values minus the medians, in the units of y. NaN if it is not known."""
 
 
 def headline(rows: Rows, forecast: Any, coverage: float) -> Headline:
     y, weight = rows.y, rows.weight
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
-    inside, below = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None
+    inside, below, shift = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None, math.nan
     if isinstance(forecast, Distribution):
         median = forecast.median()
         below = weighted_mean((y < median) + 0.5 * (y == median), weight)
-    return headline_words(inside, below, coverage, rows.total)
+        shift = weighted_mean(y - median, weight)
+    return headline_words(inside, below, coverage, rows.total, shift)
 
 
-def headline_words(inside: float, below: float | None, coverage: float, n: float) -> Headline:
+def headline_words(
+    inside: float, below: float | None, coverage: float, n: float, shift: float = math.nan
+) -> Headline:
     verdict = _verdict(inside, coverage, _half_width(coverage, n, 0.95))
     if below is None:
         words = f"the intervals contain {percent(inside)} of the targets"
@@ -181,9 +186,21 @@ def headline_words(inside: float, below: float | None, coverage: float, n: float
     words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
     biased = abs(below - 0.5) > _half_width(0.5, n, 0.95)
     if biased:
-        side = "high" if below > 0.5 else "low"
-        words += f"; biased: {percent(below)} of the targets lie below the median, which is too {side}"
-    return Headline(words, inside, coverage, below, verdict, biased)
+        words += f"; {bias_words({'below': below, 'shift': shift})}"
+    return Headline(words, inside, coverage, below, verdict, biased, shift)
+
+
+def bias_words(shares: Mapping[str, Any]) -> str:
+    """Describe a bias by its size, if known, and by the share of observed values below the median."""
+    below, shift = shares["below"], shares.get("shift", math.nan)
+    side = "high" if below > 0.5 else "low"
+    # A few extreme rows can reverse the sign of the mean.
+    agrees = math.isfinite(shift) and (shift < 0) == (below > 0.5)
+    size = f" on average by {number(abs(shift), 2)} (units of y)" if agrees else ""
+    return (
+        f"the forecasts are too {side}{size}: {percent(below)} of the observed values lie below the middle "
+        "of their forecast; 50 % should"
+    )
 
 
 def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> Headline:
@@ -240,15 +257,15 @@ def _compare_with_null(result: Result) -> str:
         return f"a calibrated model has {ordinary} by chance"
     above = value > result.calibrated_high
     if spec.direction is None:
-        return f"{'more' if above else 'less'} than for targets drawn from the forecasts, {ordinary}"
+        return f"{'more' if above else 'less'} than if the forecasts were right, {ordinary}"
     worse = above if spec.direction == "lower" else not above
     if worse:
         return f"worse than a calibrated model, {ordinary}"
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     # Some metrics that are not proper do not depend on the scale of the forecasts.
-    too_wide = ": the forecasts are too wide" if spec.proper else ""
-    return f"better than a calibrated model, {ordinary}{too_wide}"
+    too_wide = "; some rows have too wide forecasts" if spec.proper else ""
+    return f"{'higher' if above else 'lower'} than if the forecasts were right, {ordinary}{too_wide}"
 
 
 def _compare_without_simulation(result: Result) -> str:

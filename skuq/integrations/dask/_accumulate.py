@@ -110,7 +110,7 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
     if accumulator.n_rows:
         raise ValueError(
             f"`accumulator` must not have rows, got {accumulator.n_rows} rows. These rows would be counted "
-            f"once per partition. Pass a new accumulator, and merge `accumulator` into the result by `merge`."
+            f"once per partition. Pass a new accumulator, and merge `accumulator` into the result."
         )
 
 

@@ -145,8 +145,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 "lassolars"}
         Name of FLAML's learner.
     wrap : callable, default=UncertaintyRegressor
-        Function of an estimator that returns a regressor with a predictive distribution. FLAML pickles it, so
-        pass a class, a ``functools.partial`` of a class, or a function of a module.
+        Callable that gets an estimator and returns a regressor with a predictive distribution. FLAML pickles
+        the callable. Therefore, pass a class, a ``functools.partial`` of a class, or a function that is
+        defined at module level.
 
     Returns
     -------
@@ -158,8 +159,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If ``base`` is not one of these names. CatBoost is not supported: FLAML chooses the number of its
-        trees on a validation set, which does not work inside the wrapper. Each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported: for CatBoost, FLAML chooses the
+        number of trees on a validation set. This does not work inside the wrapper. Each trial would have 8192
+        trees.
 
     See Also
     --------
@@ -200,8 +202,8 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     """
     if not callable(wrap):
         raise TypeError(
-            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, for "
-            "options, functools.partial(UncertaintyRegressor, effort='low')."
+            f"`wrap` must be a callable that gets an estimator, got {wrap!r}. Pass UncertaintyRegressor or, "
+            "for options, functools.partial(UncertaintyRegressor, effort='low')."
         )
     if base not in BASES:
         raise ValueError(f"`base` must be one of {', '.join(map(repr, BASES))}, got {base!r}.")

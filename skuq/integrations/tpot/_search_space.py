@@ -54,10 +54,10 @@ def search_space(
 
     Notes
     -----
-    TPOT starts dask processes even with ``n_jobs=1``. A script therefore needs the line ``if __name__ ==
-    "__main__":``, unless you pass ``processes=False``. TPOT 1.1 imports ``pkg_resources``, which setuptools
-    contains only up to version 80. Therefore, use ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"``
-    raises an error, because the mixing parameter in TPOT's search space may be 0.
+    TPOT starts dask processes even with ``n_jobs=1``. Therefore, a script needs the line ``if __name__ ==
+    "__main__":``. With ``processes=False``, the line is not needed. TPOT 1.1 imports ``pkg_resources``, which
+    setuptools contains only up to version 80. Therefore, use ``pip install tpot "setuptools<81"``.
+    ``"ElasticNetCV"`` raises an error, because the mixing parameter in TPOT's search space may be 0.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def _trace(
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
     # At k = 0, every row is missed, and the distance is its error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
-    sums = np.zeros(3)  # Sums of error, active band and weight over the previous blocks.
+    sums = np.zeros(3)  # Sums of errors, of half-widths on the side of y, and of weights.
     for start in range(0, m, BLOCK):
         rows = order[start : start + BLOCK]
         here = slice(start + 1, start + 1 + rows.size)

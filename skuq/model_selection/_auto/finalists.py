@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._fitting.cross_fit import fold_masks, other_rows_masks
+from skuq._fitting.recalibrators import fit_recalibrator
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq._warnings import warn_user
@@ -21,7 +22,6 @@ from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarize
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
-from skuq.regressors._recalibrated import fit_recalibrator
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """Functions that a pool averages. An average of quantile functions is fast to compute, and its width is the

@@ -124,7 +124,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial, unless another trial of this kind has forecasts."""
+        """Close the kind of a failed trial if no other trial of this kind has forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None

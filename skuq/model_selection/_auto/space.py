@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skuq._fitting.recalibrators import check_recalibrator
 from skuq._fitting.table_encoder import ENCODINGS
 from skuq._validation import check_option
 from skuq.model_selection._auto.budget import Cost
 from skuq.prediction import supports_dist
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
-from skuq.regressors._recalibrated import check_recalibrator
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is

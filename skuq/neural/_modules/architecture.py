@@ -25,7 +25,7 @@ class Architecture(Protocol):
 
 @dataclass(frozen=True)
 class MLPArchitecture:
-    """Multilayer perceptrons, or networks that a function of the user builds."""
+    """Multilayer perceptrons, or networks from a function that the user passes."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None

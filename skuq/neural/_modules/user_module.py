@@ -1,4 +1,4 @@
-"""Stacked networks that a function of the user builds, computed by ``torch.func``."""
+"""Stacked networks from a function that the user passes. ``torch.func`` computes them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise an error unless a network maps (n, n_features) to (n, n_outputs).
+    """Raise an error if a network does not map (n, n_features) to (n, n_outputs).
 
     The text ``which`` is part of the error message.
     """

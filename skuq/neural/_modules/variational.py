@@ -309,8 +309,8 @@ class VariationalArchitecture:
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:
             raise ValueError(
-                "`module` must be None with last_layer=False, because only layers that skuq builds can be "
-                "uncertain. Use `hidden_layer_sizes`, or last_layer=True with `module`."
+                "`module` must be None with last_layer=False, because only layers that skuq builds can have "
+                "random weights. Use `hidden_layer_sizes`, or last_layer=True with `module`."
             )
         return cls(plain.hidden, plain.module, last_layer, divergence, noise)
 

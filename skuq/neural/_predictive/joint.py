@@ -27,7 +27,7 @@ class JointPosterior(TrainedNetworks):
     names: tuple[str, ...] | None
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members. With None as ``used``, all members are used for all rows."""
+        """Return the predictions of the members. If ``used`` is None, all members are used for all rows."""
         device, d = read_device(self.device, self.module.n_members), len(self.scaler.y_scale)
         blocks = output_blocks(self.module, self.scaler.features(X), device)
         parts = zip(*(normal_parameters(output, d) for output in blocks), strict=True)
@@ -45,7 +45,7 @@ class JointPosterior(TrainedNetworks):
         return Calibration(np.array(factors))
 
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals (n, d) from out-of-bag members, in predicted standard deviations."""
+        """Return the residuals (n, d) of out-of-bag members, divided by the predicted standard deviations."""
         mean, covariance = _moments(self.predictions(X, oob_mask))
         return np.asarray((self.scaler.target(y) - mean) / np.sqrt(np.einsum("nii->ni", covariance)))
 
@@ -60,7 +60,7 @@ class JointPosterior(TrainedNetworks):
 
 def _moments(members: NetworkPredictions) -> tuple[FloatArray, FloatArray]:
     """Return the means (n, d) and the covariance matrices (n, d, d) by the law of total covariance."""
-    # as for one target, the epistemic covariance of the mean of k members is larger than that of M members
+    # The mean of k members has a larger epistemic covariance than the mean of all M members.
     loc, factor, used = members.loc, members.scale, members.used
     count = used.sum(axis=1)
     share = used / count[:, np.newaxis]

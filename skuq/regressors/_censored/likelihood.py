@@ -31,7 +31,7 @@ def derivatives(bounds: Bounds, theta: FloatArray) -> tuple[FloatArray, FloatArr
     low, high = scores_of(bounds, theta)
     observed = bounds.observed
     mass = np.where(observed, 0.0, log_mass(low, high))
-    # Density at each bound, divided by the probability between the bounds; 0 at infinite bounds.
+    # Density at each bound, divided by the probability between the bounds. It is 0 at infinite bounds.
     at_low, at_high = (
         np.where(np.isfinite(z), np.exp(_LOG_NORMAL_PEAK - 0.5 * np.square(z) - mass), 0.0)
         for z in (low, high)

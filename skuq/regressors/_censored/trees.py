@@ -1,4 +1,4 @@
-"""Gradient boosting of location and log-scale together, by LightGBM or by scikit-learn's trees."""
+"""Joint gradient boosting of location and log-scale, with trees of LightGBM or scikit-learn."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LightGBMTrees:
     def __init__(self, train: Rows, held_out: Rows, options: TreeOptions) -> None:
         import lightgbm
 
-        # The label is not used, but it must be finite.
+        # LightGBM does not use the label here, but the label must be finite.
         train_set, valid_set = (lightgbm.Dataset(rows.X, rows.weight) for rows in (train, held_out))
 
         def objective(theta: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +132,7 @@ ENGINES: dict[str, Any] = {"lightgbm": LightGBMTrees, "sklearn": SklearnTrees}
 
 
 class BoostedFold:
-    """Boosted trees for targets in units of the best distribution without features."""
+    """Boosted trees. Targets are standardized by the best normal distribution without features."""
 
     def __init__(self, engine: str, train: Rows, held_out: Rows, options: TreeOptions) -> None:
         self._center, self._log_unit = constant_fit(train.bounds, train.weight).tolist()

@@ -115,7 +115,7 @@ def _choose_share(
 ) -> float:
     """Return the share of the forest with the best log score.
 
-    The share is 0 unless the gain is significant.
+    The share is positive only if the gain is significant.
     """
     rows = np.stack(
         [log_copula_density((1 - share) * constant + share * out_of_bag, scores) for share in _SHARES]

@@ -72,7 +72,7 @@ def _check_member(name: str, member: Any) -> None:
     if not supports_dist(member):
         kind = type(member).__name__
         raise NotProbabilisticError(
-            f"`estimators` must give predictive distributions, but {name!r}, a {kind}, gives none. Wrap it: "
+            f"`estimators` must give predictive distributions, but {name!r} ({kind}) gives none. Wrap it: "
             f"UncertaintyRegressor({kind}(...))."
         )
 

@@ -57,10 +57,8 @@ def test_over_and_underconfidence_are_named(forecast):
     assert (
         report.loc[("ece", "sharp"), "reading"].partition("; ")[2].startswith("worse than a calibrated model")
     )
-    assert (
-        "less than for targets drawn from the forecasts" in report.loc[("set_coverage", "sharp"), "reading"]
-    )
-    assert "more than for targets drawn from the forecasts" in report.loc[("set_coverage", "flat"), "reading"]
+    assert "less than if the forecasts were right" in report.loc[("set_coverage", "sharp"), "reading"]
+    assert "more than if the forecasts were right" in report.loc[("set_coverage", "flat"), "reading"]
     assert report.to_text().count("*") >= 2
 
 

@@ -113,12 +113,12 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
             ValueError,
-            r"only have the keys 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
+            r"have no keys except 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},
             ValueError,
-            r"must be parameters of Ridge, got \['C'\]",
+            r"must only have names of parameters of Ridge as keys, got \['C'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": []}}}},
@@ -145,7 +145,7 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {1: {"estimator": Ridge()}, "1": {"estimator": Ridge()}}},
             ValueError,
-            r"must have names that are different as strings, got \[1, '1'\]",
+            r"must have keys that are different when converted to strings, got \[1, '1'\]",
         ),
         ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'a__b'"),
         (

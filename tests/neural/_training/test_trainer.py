@@ -211,6 +211,13 @@ def test_automatic_batches_are_smaller_with_few_rows():
     assert batch_shape(600, "auto") == batch_shape(600, 64)
 
 
+@pytest.mark.parametrize(("batch_size", "in_longer_training"), [("auto", 64), (32, 32)])
+def test_batches_of_a_longer_training(batch_size, in_longer_training):
+    options = TrainingOptions(ARCHITECTURE, batch_size=batch_size)
+    assert options.longer(n_batches=12, best_epoch=200).batch_size == in_longer_training
+    assert options.longer(n_batches=12, best_epoch=150) is None
+
+
 @pytest.mark.parametrize("event", ["on_batch_begin", "on_grad_computed", "on_batch_end"])
 def test_a_callback_may_predict_in_the_middle_of_an_epoch(event, plan):
     """Prediction leaves the module in the mode for it, in which it would not learn."""

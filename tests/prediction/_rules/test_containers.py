@@ -387,7 +387,7 @@ class TestRefusals:
         with pytest.raises(NotProbabilisticError, match="MultiOutputRegressor"):
             predict_dist(model, X)
         pair = make_pipeline(StandardScaler(), DummyRegressor()).fit(X, np.column_stack([y, y]))
-        with pytest.raises(ValueError, match="one target at a time"):
+        with pytest.raises(ValueError, match="needs one target"):
             predict_dist(pair, X)
 
     def test_a_class_instead_of_an_instance(self, data):

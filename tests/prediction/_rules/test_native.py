@@ -150,7 +150,7 @@ class TestGaussianProcess:
     def test_several_targets(self, data):
         X, y = data
         model = self.fitted((X, np.column_stack([y, y])), alpha=0.3)
-        with pytest.raises(ValueError, match="one target at a time"):
+        with pytest.raises(ValueError, match="needs one target"):
             predict_dist(model, X)
 
     def test_one_column_target_and_data_frame(self, data):
@@ -182,7 +182,7 @@ class TestDummy:
         X, y = data
         with pytest.raises(NotFittedError):
             predict_dist(DummyRegressor(), X)
-        with pytest.raises(ValueError, match="one target at a time"):
+        with pytest.raises(ValueError, match="needs one target"):
             predict_dist(DummyRegressor().fit(X, np.column_stack([y, y])), X)
 
 

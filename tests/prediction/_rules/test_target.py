@@ -354,7 +354,7 @@ class TestRefusals:
         pair = np.column_stack([y, y])
         for transformer in (StandardScaler(), FunctionTransformer(np.log, np.exp)):
             model = TransformedTargetRegressor(DummyRegressor(), transformer=transformer).fit(X, pair)
-            with pytest.raises(ValueError, match="one target at a time"):
+            with pytest.raises(ValueError, match="needs one target"):
                 predict_dist(model, X)
 
     def test_transformer_that_merges_two_columns_into_one(self, data):

@@ -1,0 +1,1 @@
+"""Expected values of functions of the outcome."""

@@ -1,0 +1,308 @@
+"""Panels of the quadrature rules for expected values, see `outcome_rule`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.distributions._discrete.step_sums import Term
+from skuq.distributions._expectation.integer_sums import SIZE, Atoms, Lattice, RowMap, sum_rule
+from skuq.distributions._numerics.level_quadrature import (
+    FINE,
+    LevelQuantiles,
+    make_grid,
+    node_quantile,
+    row_nodes,
+    times,
+    unit_rule,
+)
+
+Weighted: TypeAlias = Iterator[tuple[FloatArray, FloatArray]]
+"""Weights and outcomes, both of shape (n,)."""
+
+MOST_KEPT = 20_000_000
+"""At most this number of outcomes is in memory at the same time."""
+
+_NODES, _WEIGHTS = unit_rule(12)
+"""Quadrature rule of a panel of values."""
+
+_TAIL_EDGES = np.exp(-np.array([660.0, 128, 32, 8, 2, 0]))
+"""Edges of panels beyond the outermost landmarks, as shares of the probability beyond them."""
+
+_LEAST_TAIL = 1e-20
+"""A tail with at most this probability is ignored."""
+
+_LIGHT_TAIL = 1e-12
+"""An exponential tail with a smaller probability is ignored."""
+
+_LEAST_BEYOND = 1e-15
+"""If the probability beyond an atom is smaller, the atom is an end of the support."""
+
+_MOST_PIECES = 40
+"""At most this number of panels divides the integers between two landmarks."""
+
+
+class Leaf(LevelQuantiles, Protocol):
+    @property
+    def has_density(self) -> bool: ...
+    @property
+    def _has_smooth_quantiles(self) -> bool: ...
+    @property
+    def _light_tails(self) -> bool: ...
+    def _landmarks(self) -> FloatArray: ...
+    def _lattice(self) -> Lattice | None: ...
+    def _listed_atoms(self) -> Atoms | None: ...
+    def _logpdf(self, y: FloatArray) -> FloatArray: ...
+    def _logpmf(self, y: FloatArray) -> FloatArray: ...
+
+
+class Panels(ABC):
+    """Panels of a quadrature rule. A panel that contains a given point is integrated in parts."""
+
+    low: FloatArray
+    high: FloatArray
+
+    def integrate(self, function: RowMap, points: FloatArray) -> FloatArray:
+        """Return the integral of each row. Panels are split at the sorted points, shape (k, n)."""
+        panels, position = self._locate(points)
+        total = np.zeros(points.shape[1])
+        for place, weight, outcome in self._nodes():
+            whole = (panels != place).all(axis=0)
+            if whole.any():
+                total += times(np.where(whole, weight, 0.0), function(outcome))
+        for start, stop, panel in self._ranges(panels, position):
+            for weight, outcome in self._range_nodes(start, stop, panel):
+                total += times(weight, function(outcome))
+        return total
+
+    def _ranges(
+        self, panels: IntArray, position: FloatArray
+    ) -> Iterator[tuple[FloatArray, FloatArray, IntArray]]:
+        """Yield the parts into which panels are split."""
+        for j, panel in enumerate(panels):
+            again = j > 0 and panel == panels[j - 1]
+            last = j == len(panels) - 1 or panel != panels[j + 1]
+            low, high = self._edges(panel)
+            yield np.where(again, position[j - 1], low), position[j], panel
+            yield position[j], np.where(last, high, position[j]), panel
+
+    @abstractmethod
+    def _locate(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the panel of each point and the position in the panel, both of shape (k, n)."""
+
+    @abstractmethod
+    def _edges(self, panel: IntArray) -> tuple[FloatArray, FloatArray]: ...
+
+    @abstractmethod
+    def _nodes(self) -> Iterator[tuple[int, FloatArray | float, FloatArray]]:
+        """Yield the panel, the weight and the outcome of each node."""
+
+    @abstractmethod
+    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: Any) -> Weighted: ...
+
+
+class LevelPanels(Panels):
+    """Panels over the levels. All rows have the same panels."""
+
+    def __init__(self, dist: LevelQuantiles) -> None:
+        self._dist, self._grid = dist, make_grid(dist._level_breaks())
+        self._kept: dict[int, FloatArray] = {}
+
+    def _locate(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
+        levels = [(self._dist._cdf(point), self._dist._sf(point)) for point in points]
+        panels = np.stack([self._grid.find(u, q) for u, q in levels])
+        upper = self._grid.upper[panels]
+        position = np.stack([np.where(upper[j], q, u) for j, (u, q) in enumerate(levels)])
+        low, high = self._edges(panels)
+        # Rounding may move a level out of its panel.
+        return panels, np.clip(position, np.minimum(low, high), np.maximum(low, high))
+
+    def _edges(self, panel: IntArray) -> tuple[FloatArray, FloatArray]:
+        return self._grid.low[panel], self._grid.high[panel]
+
+    def _nodes(self) -> Iterator[tuple[int, FloatArray | float, FloatArray]]:
+        keep = self._grid.nodes.size * len(self._dist) <= MOST_KEPT
+        for k, (panel, weight) in enumerate(zip(self._grid.panel, self._grid.weights, strict=True)):
+            outcome = self._kept.get(k)
+            if outcome is None:
+                outcome = node_quantile(self._dist, self._grid.nodes[k], bool(self._grid.upper[panel]))
+                if keep:
+                    self._kept[k] = outcome
+            yield int(panel), float(weight), outcome
+
+    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: IntArray) -> Weighted:
+        for _, weight, outcome in row_nodes(
+            self._dist, start, stop, self._grid.tail[panel], self._grid.upper[panel]
+        ):
+            yield weight, outcome
+
+
+class _RowPanels(Panels):
+    """Panels between points of each row. The tails beyond these points are integrated over the levels."""
+
+    def __init__(self, dist: Leaf, edges: FloatArray) -> None:
+        self._dist, self._at = dist, edges
+        self._kept: list[tuple[int, FloatArray, FloatArray]] = []
+
+    def _locate(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
+        inside = np.clip(points, self._at[0], self._at[-1])
+        below = np.stack([(self._at[1:-1] < point).sum(axis=0) for point in inside])
+        return below, inside
+
+    def _edges(self, panel: IntArray) -> tuple[FloatArray, FloatArray]:
+        row = np.arange(panel.size)
+        return self._at[panel, row], self._at[panel + 1, row]
+
+    def _nodes(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        if self._kept:
+            yield from self._kept
+            return
+        keep = 2 * self._at.size * _NODES.size <= MOST_KEPT
+        for node in self._new_nodes():
+            if keep:
+                self._kept.append(node)
+            yield node
+
+    def _new_nodes(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        for panel, (low, high) in enumerate(pairwise(self._at)):
+            yield from ((panel, *node) for node in self._range_nodes(low, high, None))
+        yield from ((-1, *node) for node in self._tail_nodes())
+
+    @abstractmethod
+    def _tail_nodes(self) -> Weighted: ...
+
+
+class ValuePanels(_RowPanels):
+    """Panels over the values of each row, for distributions whose quantiles need a search."""
+
+    def __init__(self, dist: Leaf) -> None:
+        super().__init__(dist, np.sort(dist._landmarks(), axis=1).T)
+        quartiles = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
+        self._center, self._spread = sum(quartiles) / 2, quartiles[1] - quartiles[0]
+
+    def _tail_nodes(self) -> Weighted:
+        return tail_nodes(self._dist, self._dist._cdf(self._at[0]), self._dist._sf(self._at[-1]))
+
+    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: Any) -> Weighted:
+        low, high = start - self._center, stop - self._center
+        # The density of a heavy tail is a smooth function of the logarithm of the distance.
+        far = (np.minimum(np.abs(low), np.abs(high)) > self._spread) & (low * high > 0)
+        ratio = np.divide(high, low, out=np.ones_like(low), where=far)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+            grown = low * ratio**node
+            outcome = self._center + np.where(far, grown, low + (high - low) * node)
+            step = weight * np.where(far, grown * np.log(ratio), high - low)
+            with np.errstate(divide="ignore"):
+                density = np.exp(self._dist._logpdf(outcome))
+            yield times(step, density), outcome
+
+
+class SumPanels(_RowPanels):
+    """Panels over the indices of atoms. The panel between two indices contains the upper one.
+
+    The first atom of each panel has its own node, because its probability may be the sum of two smooth parts.
+    """
+
+    # Larger integers are integrated as a tail, because their neighbors may be the same float.
+    _largest = 2.0**52
+
+    def __init__(self, dist: Leaf, lattice: Lattice, rows: BoolArray) -> None:
+        self._lattice = lattice
+        middle = np.rint(lattice.index(dist._ppf(np.asarray(0.5))))
+        atoms = dist._listed_atoms()
+        points = dist._landmarks().T if atoms is None else [outcome for outcome, _ in atoms]
+        marks = np.stack([np.rint(lattice.index(point)) for point in points])
+        marks = np.clip(np.where(rows & ~np.isnan(marks), marks, middle), -self._largest, self._largest)
+        marks = np.sort(marks, axis=0)
+        self.ends = marks[0], marks[-1]
+        first, last = (lattice.atom(end) for end in self.ends)
+        self._tails = tail_masses(dist, first, last)
+        # Near an end of the support, the terms may be a power of the distance to the end.
+        is_lowest, is_highest = (rows & (mass < _LEAST_BEYOND) for mass in self._tails)
+        begins, ends = np.where(first <= last, (is_lowest, is_highest), (is_highest, is_lowest))
+        for origin, chosen in ((middle, rows), (marks[0] - 1, begins), (marks[-1] + 1, ends)):
+            marks = np.stack(list(_divide(marks, origin, chosen)))
+        super().__init__(dist, np.concatenate([marks - 1, marks[-1:]]))
+
+    def _tail_nodes(self) -> Weighted:
+        return tail_nodes(self._dist, *self._tails)
+
+    def _locate(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
+        first, last = self.ends
+        index = np.stack([np.clip(self._lattice.index(point), first - 1, last + 1) for point in points])
+        # An index may have a rounding error. The atom at a point is the first atom of the next panel.
+        return super()._locate(np.ceil(index - 1e-9 - 1e-12 * np.abs(index)) - 1)
+
+    def _range_nodes(self, start: FloatArray, stop: FloatArray, panel: Any) -> Weighted:
+        yield from self._terms(start + 1, (stop > start).astype(np.float64))
+        for offset, weight in zip(*sum_rule(np.maximum(stop - start - 1, 0.0)), strict=True):
+            yield from self._terms(start + 2 + offset, weight)
+
+    def _terms(self, index: FloatArray, weight: FloatArray) -> Weighted:
+        if weight.any():
+            outcome = self._lattice.atom(np.clip(index, *self.ends))
+            yield times(weight, self._mass(outcome)), outcome
+
+    def _mass(self, outcome: FloatArray) -> FloatArray:
+        return np.exp(self._dist._logpmf(outcome))
+
+
+class StepPanels(SumPanels):
+    """Panels over integers for integrals of functions of a cdf that is constant between integers."""
+
+    _largest = 1e300
+
+    def integrate_cdf(self, y: FloatArray, below: Term, above: Term) -> FloatArray:
+        """Return the integral of below(F) up to y plus the integral of above(1 - F) from y."""
+        inside, one = np.clip(y, *self.ends), np.ones(())
+
+        def term(integer: FloatArray) -> FloatArray:
+            share = np.clip(inside - integer, 0.0, 1.0)
+            cdf, sf = self._dist._cdf(integer), self._dist._sf(integer)
+            return np.asarray(share * below(cdf) + (1 - share) * above(sf))
+
+        beyond = np.maximum(y - inside, 0.0) * below(one) + np.maximum(inside - y, 0.0) * above(one)
+        return np.asarray(beyond) + self.integrate(term, np.floor(inside)[np.newaxis])
+
+    def _tail_nodes(self) -> Weighted:
+        return iter(())
+
+    def _mass(self, outcome: FloatArray) -> FloatArray:
+        return np.ones_like(outcome)
+
+
+def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[FloatArray]:
+    """Yield more marks, such that the distance to the origin at most doubles from mark to mark."""
+    for low, high in pairwise(marks - origin):
+        far = rows & (low * high > 0) & (high - low > SIZE)
+        ratio = np.divide(high, low, out=np.ones_like(low), where=far)
+        pieces = np.clip(np.ceil(np.abs(np.log2(ratio))), 1, _MOST_PIECES)
+        for piece in range(int(pieces.max())):
+            # The marks of a row must not depend on other rows. A row with fewer pieces repeats its last mark.
+            share = np.minimum(piece / pieces, 1.0)
+            yield origin + np.rint(np.where(far, low * ratio**share, low + (high - low) * share))
+    yield marks[-1]
+
+
+def tail_masses(dist: Leaf, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the probabilities below and above the atoms between two atoms, both of shape (n,)."""
+    low, high = np.minimum(first, last), np.maximum(first, last)
+    return np.maximum(dist._cdf(low) - np.exp(dist._logpmf(low)), 0.0), dist._sf(high)
+
+
+def tail_nodes(dist: Leaf, below: FloatArray, above: FloatArray) -> Weighted:
+    """Yield the nodes of a rule over the levels below and above. Small light tails are ignored."""
+    if max(below.max(), above.max()) < (_LIGHT_TAIL if dist._light_tails else _LEAST_TAIL):
+        return
+    for quantile, mass in ((dist._ppf, below), (dist._isf, above)):
+        kept = mass > _LEAST_TAIL
+        for low, high in pairwise(_TAIL_EDGES):
+            for node, weight in zip(*FINE, strict=True):
+                share = low * (high / low) ** node
+                width = np.where(kept, mass * share * weight * np.log(high / low), 0.0)
+                yield width, quantile(np.where(kept, mass * share, 0.5))
