@@ -89,8 +89,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        out-of-bag rows and shrunk according to its standard error. The slope is 0 if the residuals are only
        noise.
     2. The scale :math:`s(x)` is the weighted mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the
-    weights :math:`w_j(x)`, plus one tenth of the mean of this weighted mean over all rows. The standardized
-    residuals of all out-of-bag rows give one common shape. Its quantiles are called q.
+       weights :math:`w_j(x)`, plus one tenth of the mean of this weighted mean over all rows. The
+       standardized residuals of all out-of-bag rows give one common shape. Its quantiles are called q.
     3. The predictive quantiles are weighted averages of :math:`\mu(x) + s(x) q` and of the quantiles of the
        targets :math:`y_j` with the weights :math:`w_j(x)`, as in quantile regression forests. For each
        candidate weight of the leaf quantiles, the CRPS on out-of-bag rows is computed. The largest weight
@@ -100,9 +100,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        out-of-bag rows. The factor is a conformal quantile of these rows. A separate factor for each level
        would reduce the sharpness.
     5. With few rows, the estimates are shrunk. The quantiles q are weighted averages. The quantiles of the
-    standardized residuals have weight n. The quantiles of a Student t distribution with n - 3 degrees of
-    freedom have weight 20. The weight of step 3 and the logarithm of the factor of step 4 are multiplied by n
-    / (n + 20). Fewer than 12 rows give a `SmallSampleWarning`. Fewer than 3 rows raise an error.
+       standardized residuals have weight n. The quantiles of a Student t distribution with n - 3 degrees of
+       freedom have weight 20. The weight of step 3 and the logarithm of the factor of step 4 are multiplied
+       by n / (n + 20). Fewer than 12 rows give a `SmallSampleWarning`. Fewer than 3 rows raise an error.
 
     For an out-of-bag row i, the residual of another row j is computed from the trees that have drawn neither
     i nor j. The residual therefore does not depend on the target of row i.
