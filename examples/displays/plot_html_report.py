@@ -8,6 +8,7 @@ corrects it. The page contains all metrics and figures, and needs no other file.
 
 import tempfile
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,8 +24,8 @@ report = HTMLReport.from_predictions(
     y, (mean, std), groups=season, n_resamples=100, n_simulations=50, title="Demand forecast"
 )
 for finding in report.findings["model"]:
-    print(f"{finding.severity}: {finding.title}. {finding.words}")
-    print([tool.name for tool in finding.tools])
+    print(fill(f"{finding.severity}: {finding.title}. {finding.words}", width=84))
+    print("Try:", ", ".join(tool.name for tool in finding.tools), end="\n\n")
 
 # %%
 # ``save`` writes the page, and its values as JSON.

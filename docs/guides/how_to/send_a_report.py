@@ -119,10 +119,13 @@ print(result.stdout)
 # exit code is 2 for an error in the files or options, and 1 for an error in skuq
 # itself:
 
+from textwrap import fill
+
 table.assign(std=np.where(table.index == table.index[6], -1, table["std"])).to_csv(
     folder / "forecasts.csv", index=False
 )
 result = subprocess.run(
     command, cwd=folder, capture_output=True, text=True, check=False
 )
-print(result.returncode, result.stderr)
+print("exit code", result.returncode)
+print(fill(result.stderr, width=70))
