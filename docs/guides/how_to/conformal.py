@@ -159,8 +159,8 @@ legend = ax.legend(frameon=False)
 # A row may belong to several groups, for example to the shops and to the large
 # buildings. ``basis`` is a list of columns, or a function of X that returns one
 # column per group. The coverage is then guaranteed in every group. The columns may also
-# contain non-negative numbers: the coverage then also holds on average over rows
-# weighted by these numbers. Use at least 100 calibration rows per column.
+# contain numbers: the coverage then also holds on average over rows weighted by these
+# numbers. Use at least 100 calibration rows per column.
 
 
 def groups(rows):
