@@ -1,6 +1,6 @@
 """
 The default ensemble on data sets not used to choose its defaults
-==================================================================
+=================================================================
 
 The defaults of `DeepEnsembleRegressor` were chosen on the nine data sets of Kompa et al. (2021). This script
 evaluates the defaults on data sets of Wibbeke et al. (2025), except that the networks are calibrated at 95 %.
