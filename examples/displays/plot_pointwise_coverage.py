@@ -3,7 +3,7 @@ Is the coverage nominal at each x? PointwiseCoverageDisplay
 ===========================================================
 
 :class:`~skuq.displays.PointwiseCoverageDisplay` computes the coverage of each row over repeated training
-sets. It plots this coverage as a histogram or against a feature. If the noise varies and the width of the
+sets. It plots this coverage as a histogram or against a feature. If the noise varies but the width of the
 intervals is constant, the coverage is nominal only on average.
 """
 
@@ -34,6 +34,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With one noise level for all x, the coverage of the 90 % intervals is 91 % on average, but it is between
-# 65 % and 100 % at individual rows. Neither a histogram over simulations nor a single test set shows this
-# difference. With a model of the noise, the coverage is between 86 % and 92 %.
+# With one noise level for all x, the average coverage of the 90 % intervals is 91 %, but the coverage of
+# individual rows ranges from 65 % to 100 %. Neither a histogram over simulations nor a single test set shows
+# this difference. With a model of the noise, the coverage is between 86 % and 92 %.

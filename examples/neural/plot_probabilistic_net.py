@@ -2,9 +2,9 @@
 A custom module with skorch: ProbabilisticNet
 =============================================
 
-:class:`~skuq.neural.ProbabilisticNet` is a probabilistic regressor with the interface of skorch, for any
-torch module with two outputs, mean and raw variance. :class:`~skuq.regressors.RecalibratedRegressor`
-calibrates the net.
+:class:`~skuq.neural.ProbabilisticNet` is a probabilistic regressor with the interface of skorch. It works
+with any torch module that has two outputs, the mean and the raw variance.
+:class:`~skuq.regressors.RecalibratedRegressor` calibrates the net.
 """
 
 import matplotlib.pyplot as plt
