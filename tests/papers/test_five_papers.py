@@ -40,7 +40,7 @@ def claims():
 
 
 def test_proper_scores(claims):
-    table = list_table("chung-2021", "Table 1: seed 0, ours the mean and standard deviation over 5 starts")
+    table = list_table("chung-2021", "Table 1: seed 0 (skuq: mean and standard deviation over 5 starts)")
     column = table[0].index("CRPS")
     crps = {tuple(row[:2]): row[column].split(" ")[0] for row in table[1:]}
     raw, paper = crps["nll", "raw units"], crps["nll", "the paper"]

@@ -249,7 +249,7 @@ def test_the_lstm_of_a_small_run_shows_the_claims(study, hours):
 def test_bad_arguments_say_what_is_wrong(study, capsys):
     for arguments, message in (
         (["--epochs", "0"], "must be at least 1"),
-        (["--models", "forest", "--plot", "a.svg"], "--plot needs a run with the LSTM"),
+        (["--models", "forest", "--plot", "a.svg"], "--plot requires a run with the LSTM"),
         (["--models", "boosting"], "invalid choice: 'boosting'"),
     ):
         with pytest.raises(SystemExit):
