@@ -47,4 +47,4 @@ plt.show()
 # %%
 # On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 94 % of the targets.
 # ``ProbabilisticNet`` does not standardize its input, so the example uses ``StandardScaler`` for X and y.
-# :class:`~skuq.neural.PNNRegressor` standardizes and calibrates by itself.
+# :class:`~skuq.neural.PNNRegressor` standardizes and calibrates automatically.

@@ -111,8 +111,8 @@ class Groups:
         raise ValueError(
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
             f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
-            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
-            "calibrates rare groups by the scores of all rows."
+            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', "
+            "which calibrates rare groups with the scores of all rows."
         )
 
 

@@ -143,7 +143,7 @@ class IntervalDisplay(Display):
             Quantity by which the rows are sorted. It increases from left to right. With "width", the
             prediction is subtracted from the bounds and from the observed values.
         max_rows : int or None, default=150
-            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            Maximum number of rows to draw. The drawn rows are evenly spaced in the sorted order. None
             draws all rows.
         line_kwargs, missed_kwargs : dict, default=None
             Keywords for the intervals, passed to ``Axes.vlines``. For intervals that miss their target,

@@ -102,7 +102,7 @@ class JointPairDisplay(Display):
         name : str, default=None
             Title. None uses the attribute `name`.
         max_points : int, default=1000
-            Largest number of rows that are drawn. The drawn rows are evenly spaced over all rows.
+            Maximum number of rows to draw. The drawn rows are evenly spaced over all rows.
         scatter_kwargs : dict, default=None
             Keywords for the observed points, passed to ``Axes.scatter``.
         predicted_kwargs : dict, default=None

@@ -116,7 +116,7 @@ class ResidualScaleDisplay(Display):
         name : str, default=None
             Title. None uses the attribute `name`.
         max_rows : int or None, default=1000
-            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            Maximum number of rows to draw. The drawn rows are evenly spaced in the sorted order. None
             draws all rows. The line uses all rows.
         line_kwargs : dict, default=None
             Keywords for the root mean squared error, passed to ``Axes.plot``.

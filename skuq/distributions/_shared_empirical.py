@@ -17,7 +17,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Largest number of breaks that a sample adds to the integral over a mixture."""
+"""Maximum number of breaks that a sample adds to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -62,7 +62,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     time_budget : float or None, default=60
         Wall-clock time in seconds. It includes imports of packages and the final fits. None means no limit.
     n_trials : int or None, default=None
-        Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
+        Maximum number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible. With a time budget, results depend on the speed of the computer.
     pool : bool, default=True
         Whether a pool of the best candidates of all base models is also a candidate.

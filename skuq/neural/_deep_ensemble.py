@@ -370,7 +370,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             )
         if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
-                f"`n_estimators` must be at least 2 to calibrate by the spread of the members, got "
+                f"`n_estimators` must be at least 2 to calibrate with the spread of the members, got "
                 f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
             )
         return loss

@@ -94,7 +94,7 @@ class Loss(TrainingLoss):
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution for B rows. In training, also for M members.
+            Mean and variance of the normal distribution for B rows, and in training also for M members.
         y : Tensor of the same shape
             Target.
 

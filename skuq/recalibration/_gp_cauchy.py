@@ -63,13 +63,13 @@ class GPCauchyRecalibrator(GPRecalibrator):
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Largest number of inducing points. With more points, the function may be less smooth. The cost is
+        Maximum number of inducing points. With more points, the function may be less smooth. The cost is
         proportional to the square of this number.
     batch_size : int or None, default=None
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 50 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
+        Maximum number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.

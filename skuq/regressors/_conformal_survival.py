@@ -330,7 +330,8 @@ class _DensityRatio:
         if not (probability > 0).all():
             row = int(np.argmin(probability))
             raise ValueError(
-                f"the probability to be uncensored at `threshold` = {self.threshold:g} must be positive, got "
+                f"the probability of being uncensored at `threshold` = {self.threshold:g} must be "
+                "positive, got "
                 f"0 at row {row}. Pass a smaller `threshold`."
             )
         return np.asarray(1 / probability)

@@ -249,7 +249,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y: `Quantiles` that contain the finite bounds of many coverages. Crossing bounds
-            are sorted.
+            `Quantiles` in the units of y, built from the finite bounds at many coverages. Crossing bounds are
+            sorted.
         """
         return super().predict_dist(X)

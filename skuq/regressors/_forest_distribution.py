@@ -29,7 +29,7 @@ _FEWEST_ROWS = 3
 targets."""
 
 _MOST_ROWS = 5000
-"""Largest number of out-of-bag rows for calibration. The cost is proportional to this number times n."""
+"""Maximum number of out-of-bag rows for calibration. The cost is proportional to this number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):

@@ -66,7 +66,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         Start values of the inducing points. "k-means++" chooses rows that are far apart, and "random" chooses
         random rows.
     max_iter : int, default=100
-        Largest number of L-BFGS steps. With 0, all hyperparameters keep their start values.
+        Maximum number of L-BFGS steps. With 0, all hyperparameters keep their start values.
     tol : float, default=1e-6
         L-BFGS stops if the largest derivative of the bound, divided by the number of observations, is at most
         ``tol``.

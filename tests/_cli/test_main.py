@@ -246,7 +246,7 @@ def test_files_that_cannot_be_read(csv, tmp_path, capsys):
         (["--seed", "-1"], "--seed must be a number from 0"),
         (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
         (["--name", "a", "--name", "b"], "--name must be given once per file, got 2 names for 1 files"),
-        (["--sep", ",,"], "--sep and --decimal must be one character"),
+        (["--sep", ",,"], "--sep and --decimal must each be one character"),
         (["--no-such"], "unrecognized arguments: --no-such; see `python -m skuq --help`"),
         (["-o", "page.json"], "--output must not have the suffix .json"),
         (["-o", "nowhere/page.html"], "is in a folder that does not exist"),

@@ -122,7 +122,7 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
     assert re.fullmatch(pattern, first.words)
     assert any("With the forecasts alone" in tool.when for tool in first.tools)
     by_title = {each.title: each for each in others}
-    assert "Follow the first finding" in by_title["The intervals are too narrow"].remedy
+    assert "Act on the first finding" in by_title["The intervals are too narrow"].remedy
     assert by_title["The intervals are too narrow"].tools == ()
     assert "by chance" not in by_title["The forecasts are too high"].words
     assert "The coverage does not depend on time" in by_title
@@ -292,7 +292,7 @@ def test_bounds_sets_and_forecasts_without_moments_have_a_page():
     labels = (loc > 0).astype(int)
     sets = np.column_stack([loc < 0.2, loc > 1.0])
     report = HTMLReport.from_predictions(labels, sets, labels=[0, 1], **FEW)
-    assert titles(report)[0] == "The sets contain too few labels"
+    assert titles(report)[0] == "The sets contain the label too rarely"
     from scipy.stats import cauchy
 
     page = HTMLReport.from_predictions(y, cauchy(loc, scale), **FEW)

@@ -52,7 +52,7 @@ from skuq.evaluation import UncertaintyReport, uncertainty_report
 from skuq.monitoring import MetricAccumulator
 
 MOST_DRAWN_ROWS = 100_000_000
-"""Largest number of rows times resamples, if the number of resamples is not given."""
+"""Maximum number of rows times resamples, if the number of resamples is not given."""
 
 
 class HTMLReport(Page):
