@@ -48,7 +48,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Pooled(Enum):
-    """Label of rare groups, which are calibrated by all rows. An Enum is identical after unpickling."""
+    """Label of rare groups, which are calibrated with all rows. An Enum is identical after unpickling."""
 
     ALL_LABELS = "all labels"
 
@@ -71,7 +71,7 @@ ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
 class Groups:
     """Groups of calibration rows.
 
-    New rows are calibrated by the calibration rows with the same label.
+    New rows are calibrated with the calibration rows that have the same label.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of individual rows; intervals that miss their target have another color.
+    """Sorted prediction intervals of individual rows, with missed targets in a different color.
 
     The plot shows whether intervals miss low targets or high targets, and whether intervals are wide for rows
     with large errors. If there are many rows, only an evenly spaced part of the sorted rows is drawn. The

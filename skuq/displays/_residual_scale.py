@@ -36,12 +36,12 @@ Kind = Literal["signed", "absolute"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResidualScaleDisplay(Display):
-    """Errors of single rows against the predicted standard deviation, with the predicted range as a cone.
+    """Errors of individual rows against the predicted standard deviation, with the predicted range as a cone.
 
     The plot shows whether errors increase with the predicted standard deviation, and which rows have extreme
     errors. The cone is 0 plus or minus one predicted standard deviation. The line is the root mean squared
     error in bins of the predicted standard deviation. If the line is outside the cone at some standard
-    deviations, the model is overconfident at these standard deviations. Signed errors also show a bias.
+    deviations, the model is overconfident there. Signed errors also show a bias.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 

@@ -22,7 +22,7 @@ MOST_LANDMARKS = 512
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedEmpirical(Distribution):
-    r"""Empirical distributions of one common shape: row i is ``loc[i] + scale[i] * Z`` with one sample Z.
+    r"""Empirical distributions with a common shape: row i is ``loc[i] + scale[i] * Z`` for one sample Z.
 
     Use this family if all rows have the same sample, such as the standardized residuals of a model. The
     sample is stored only once. If each row has its own members, such as the predictions of an ensemble, use

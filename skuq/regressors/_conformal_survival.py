@@ -143,7 +143,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         event: ArrayLike | None = None,
         censoring_time: ArrayLike | None = None,
     ) -> Self:
-        """Fit the estimators to a part of the rows, and calibrate the bound on the other rows.
+        """Fit the estimators to some of the rows, and calibrate the bound on the other rows.
 
         Parameters
         ----------

@@ -112,7 +112,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The hyperparameters, the mean, the noise variance and the inducing points maximize the collapsed bound of
-    Titsias [1]_. More inducing points never decrease the maximum of the bound. The bound is computed by
+    Titsias [1]_. More inducing points never decrease the maximum of the bound. The bound is computed with
     gpytorch's inducing-point regression [2]_ in float64. X and y are standardized by their (weighted) mean
     and standard deviation. Constant columns are ignored. If y is constant, the distributions are point
     masses.
