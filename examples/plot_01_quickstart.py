@@ -80,7 +80,7 @@ for name, dist in forecasts.items():
     ax = CalibrationCurveDisplay.from_predictions(y_test, dist, name=name, ax=ax).ax_
 
 # %%
-# Intervals of single rows
+# Intervals of individual rows
 # ------------------------
 #
 # The rows are in the order of the prediction. Observations outside their interval are marked.

@@ -26,7 +26,7 @@ for name, model in models.items():
     cubic = make_pipeline(PolynomialFeatures(4, include_bias=False), model)
     result = simulate_coverage(cubic, process, n_simulations=30, random_state=0)
     print(
-        f"{name:14s} mean coverage {result.picf.mean():.2f}, at single rows {result.picf.min():.2f} to "
+        f"{name:14s} mean coverage {result.picf.mean():.2f}, at individual rows {result.picf.min():.2f} to "
         f"{result.picf.max():.2f}, Brier score {result.brier_score():.4f}"
     )
     PointwiseCoverageDisplay.from_result(result, x=0, name=name, ax=left)

@@ -89,7 +89,7 @@ def main(arguments=None):
     parser.add_argument("--plot", type=Path, help="file of the plot")
     options = parser.parse_args(arguments)
     if options.data is None or not (Path(options.data) / FILE).is_file():
-        parser.error(f"no data: name by --data, or SKUQ_DATA, a folder with {FILE}.")
+        parser.error(f"no data: pass --data, or set SKUQ_DATA to a folder with {FILE}.")
     tested, every, alarm = watch(Path(options.data))
     table = calibration_drift(tested)
     scores = calibration_drift(every)[["n", "coverage", "crps", "width", "rmse_to_rmv"]]

@@ -89,7 +89,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     --------
     skuq.metrics.regression_calibration_curve : Computes the plotted numbers.
     PITHistogramDisplay : Histogram of the PIT values.
-    IntervalDisplay : The intervals of single rows.
+    IntervalDisplay : The intervals of individual rows.
 
     Examples
     --------

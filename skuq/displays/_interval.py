@@ -1,4 +1,4 @@
-"""Plot of the prediction intervals of single rows, with the observed values."""
+"""Plot of the prediction intervals of individual rows, with the observed values."""
 
 from __future__ import annotations
 

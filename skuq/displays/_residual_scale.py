@@ -1,4 +1,4 @@
-"""Plot of the errors of single rows against the predicted standard deviation."""
+"""Plot of the errors of individual rows against the predicted standard deviation."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_weights_repeat_rows():
 def test_bounds_sets_and_forecasts_without_moments_have_a_page():
     y, loc, scale = rows(60)
     bounds = HTMLReport.from_predictions(y, np.column_stack([loc - scale, loc + scale]), **FEW)
-    assert [figure.title for figure in bounds.figures] == ["Intervals of single rows"]
+    assert [figure.title for figure in bounds.figures] == ["Intervals of individual rows"]
     labels = (loc > 0).astype(int)
     sets = np.column_stack([loc < 0.2, loc > 1.0])
     report = HTMLReport.from_predictions(labels, sets, labels=[0, 1], **FEW)
@@ -297,7 +297,7 @@ def test_bounds_sets_and_forecasts_without_moments_have_a_page():
 
     page = HTMLReport.from_predictions(y, cauchy(loc, scale), **FEW)
     reasons = {figure.title: figure.caption for figure in page.figures if not figure.svg}
-    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of single rows"}
+    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of individual rows"}
     assert all(reason.startswith("Not drawn: ") for reason in reasons.values())
     assert page.html
 

@@ -329,7 +329,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Warns
         -----
         SkuqWarning
-            If an observed value is outside of the support of its marginal. The nearest point of the support
+            If an observed value is outside the support of its marginal. The nearest point of the support
             is then used.
         """
         values = self._check_y(y)
