@@ -390,7 +390,7 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
 
 
 def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
-    """Return which parts have another coverage than all rows together."""
+    """Return which parts have a coverage that differs from the coverage of all rows."""
     inside = evidence.headline["inside"]
     differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
     return differs
