@@ -103,7 +103,8 @@ ax.axhline(0.9, color="0.3", linestyle="--", label="nominal")
 ax.set(xlabel="hour", ylabel="coverage of the last 100 hours")
 legend = ax.legend(frameon=False)
 
-# %% All quantiles and intervals adapt together, so scorers and decisions use the
+# %%
+# All quantiles and intervals adapt together, so scorers and decisions use the
 # adapted forecast. If you need only a few intervals, use the parameter ``adapt`` of
 # :class:`~skuq.regressors.ConformalRegressor`. The adapted intervals have a guarantee
 # (:doc:`/how-to/conformal`).
@@ -127,7 +128,8 @@ ahead = pd.DataFrame(
 paths = MultiOutputUncertaintyRegressor(model, random_state=0)
 paths.fit(X[:first], ahead[23 : 23 + first])
 
-# %% The targets of one forecast arrive over the next four hours.
+# %%
+# The targets of one forecast arrive over the next four hours.
 # :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until
 # then. When a load is observed, ``observe`` returns the rows of all forecasts of this
 # load, and the targets of these rows. The targets at the other horizons are NaN.
@@ -156,7 +158,8 @@ for t in range(first, changed - 4):
 by_horizon = pd.Series(np.mean(covered, axis=0), index=names).round(2)
 by_horizon
 
-# %% The result of ``predict_dist`` is a joint distribution of the path. Its dependence
+# %%
+# The result of ``predict_dist`` is a joint distribution of the path. Its dependence
 # between the horizons comes from the training rows. The distribution of a sum depends
 # on this dependence, because the errors of neighboring hours are similar:
 
@@ -178,7 +181,8 @@ rows, targets = two.observe(
 )
 targets
 
-# %% Pass NaN for a target that will never be observed. Its forecast is then discarded.
+# %%
+# Pass NaN for a target that will never be observed. Its forecast is then discarded.
 # To discard all old forecasts whose targets did not arrive, call
 # ``discard(before=time)``. The calibration uses a late target when it arrives. The
 # order of arrival has little effect, because each target changes the calibration only a
