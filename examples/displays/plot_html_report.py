@@ -3,7 +3,7 @@ A report as one HTML page
 =========================
 
 :class:`~skuq.displays.HTMLReport` states in plain words what is wrong with a forecast and which class
-corrects it. The page contains all metrics and figures, and needs no other file.
+corrects it. The page contains all metrics and figures and does not need any other file.
 """
 
 import tempfile

@@ -3,8 +3,8 @@ A factor that depends on the prediction: GPNormalRecalibrator
 =============================================================
 
 :class:`~skuq.recalibration.GPNormalRecalibrator` estimates the factor of the standard deviation as a smooth
-function of predicted mean and standard deviation. In this example, a linear model predicts fuel economy with
-one width for all cars. Economical cars require a larger width.
+function of the predicted mean and standard deviation. In this example, a linear model predicts fuel economy
+with one width for all cars. Economical cars require a larger width.
 """
 
 import matplotlib.pyplot as plt

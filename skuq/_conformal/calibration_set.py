@@ -19,7 +19,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
 _MOST_INSERTED = 16
-"""Largest number of rows that are inserted into sorted scores one at a time."""
+"""Maximum number of rows that are inserted into sorted scores one at a time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Pooled(Enum):
-    """Label of rare groups, which are calibrated by all rows. An Enum is identical after unpickling."""
+    """Label of rare groups, which are calibrated with all rows. An Enum is identical after unpickling."""
 
     ALL_LABELS = "all labels"
 
@@ -71,7 +71,7 @@ ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
 class Groups:
     """Groups of calibration rows.
 
-    New rows are calibrated by the calibration rows with the same label.
+    New rows are calibrated with the calibration rows that have the same label.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Groups:
         raise ValueError(
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
             f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
-            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
-            "calibrates rare groups by the scores of all rows."
+            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', "
+            "which calibrates rare groups with the scores of all rows."
         )
 
 

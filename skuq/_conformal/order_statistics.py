@@ -25,7 +25,7 @@ _STEP_OF_ENDS = 2
 """Number of the step in which the sums below the ends of the intervals are counted."""
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at the same time (2 MB). The sums fit into the cache."""
+"""Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)

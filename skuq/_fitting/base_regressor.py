@@ -57,7 +57,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
       it.
 
     ``_predict_dist`` also gets X without conversion, because a wrapped estimator validates data frames and
-    sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+    sparse matrices. A subclass without a wrapped estimator converts X with scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
     ``verbose`` if the subclass has these parameters. Without ``random_state``, the folds differ between

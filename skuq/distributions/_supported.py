@@ -35,10 +35,10 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""Largest number of integers per row in a sum, if the base has a density."""
+"""Maximum number of integers per row in a sum, if the base has a density."""
 
 MOST_STEPS = 1 << 14
-"""Largest number of integers per row in a sum, if the cdf of the base has steps."""
+"""Maximum number of integers per row in a sum, if the cdf of the base has steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

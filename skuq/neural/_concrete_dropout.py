@@ -151,8 +151,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
     Cost: one network is trained. An epoch takes four times as long as for a plain network. `fit_transform`
-    trains the networks of all folds in one pass, which takes little more time than one fit. A prediction runs
-    the layers after the first dropout `n_draws` times.
+    trains the networks of all folds in one pass, which takes only slightly longer than one fit. A prediction
+    runs the layers after the first dropout `n_draws` times.
 
     References
     ----------

@@ -94,7 +94,7 @@ class Loss(TrainingLoss):
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution for B rows. In training, also for M members.
+            Mean and variance of the normal distribution for B rows, and in training also for M members.
         y : Tensor of the same shape
             Target.
 
@@ -138,10 +138,10 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. With normal noise and many rows, no other score gives more accurate estimates
-    (maximum likelihood). Networks that are trained with this loss become overconfident after long training,
-    or if the target is not standardized. For this reason, the estimators of `skuq.neural` standardize the
-    target and can select the best epoch.
+    The smaller the better. With normal noise and many rows, no other score gives more accurate estimates,
+    because this is maximum likelihood. Networks that are trained with this loss become overconfident after
+    long training, or if the target is not standardized. For this reason, the estimators of `skuq.neural`
+    standardize the target and can select the best epoch.
 
     See Also
     --------

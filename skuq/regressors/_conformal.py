@@ -360,7 +360,7 @@ class ConformalRegressor(BaseConformalRegressor):
         return rows, self._conformal.dist(data.take(rows).X)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Update the calibration with newly observed rows, by the method ``adapt``.
+        """Update the calibration with newly observed rows, using the method ``adapt``.
 
         The model is not refitted. The next intervals are wider after a missed row and narrower after a
         covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed.

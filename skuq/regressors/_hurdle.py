@@ -32,8 +32,8 @@ from skuq.regressors._method_rules import is_calibrated
 class HurdleRegressor(BaseUncertaintyRegressor):
     r"""Classifier for one value of the target, and a regressor for all other values.
 
-    Use it for targets with many exact zeros, such as rain sums, claims and purchases. The classifier predicts
-    the probability of zero. The regressor is fitted to the other rows only. If zeros are rare, or are small
+    Use it for targets with many exact zeros, such as rainfall, claims and purchases. The classifier predicts
+    the probability of zero. The regressor is fitted only to the other rows. If zeros are rare, or are small
     values that were rounded to zero, use the parameter ``support`` of `UncertaintyRegressor` instead.
 
     Parameters

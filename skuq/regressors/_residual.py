@@ -45,7 +45,7 @@ FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""Largest number of folds of the conditional shape. Each of these folds consists of several folds of the mean
+"""Maximum number of folds of the conditional shape. Each of these folds consists of several folds of the mean
 model."""
 
 
@@ -264,8 +264,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         rows, out_of_fold = self._learn(data, progress)
         if not is_partition([rows], len(data)):
             raise ValueError(
-                "`cv` must test every row exactly once for `fit_transform`, but some rows are not tested or "
-                "tested several times. Use a partition such as KFold or GroupKFold. For time-ordered or "
+                "`cv` must test every row exactly once for `fit_transform`, but some rows are never "
+                "tested or tested several times. Use a partition such as KFold or GroupKFold. For "
+                "time-ordered or "
                 "repeated splits, use RecalibratedRegressor, "
                 "which accepts any splitter."
             )

@@ -4,10 +4,10 @@ Forecast a sequence
 
 The errors of a sequence change over time, and the targets of a forecast arrive late.
 This page adapts intervals and distributions to the observed targets, first for one
-horizon and then for several horizons. Lags are columns of X. Therefore, any regressor
+horizon and then for several horizons. Lagged values are columns of X, so any regressor
 can forecast a sequence.
 
-The data are hourly loads. From hour 1200 on, the noise is twice as large:
+The data are hourly loads. At hour 1200, the noise doubles:
 """
 
 import numpy as np
@@ -29,23 +29,23 @@ first = 800  # the model is fitted to the rows before this row
 # Keep the order of time
 # ----------------------
 #
-# Do not draw calibration rows at random. Such rows lie between training rows. If
-# neighboring rows are similar, the errors of these calibration rows are smaller than
-# the errors of later rows. Use one of these options instead:
+# Do not draw calibration rows at random, because such rows lie between training rows.
+# If neighboring rows are similar, their errors are smaller than the errors of later
+# rows. Use one of these options instead:
 #
 # * ``ConformalRegressor(cv="last")`` calibrates on the last rows.
 # * ``cv=TimeSeriesSplit()`` of :class:`~skuq.regressors.RecalibratedRegressor` and
-#   :class:`~skuq.regressors.UncertaintyRegressor` trains each fold on earlier rows
-#   only.
+#   :class:`~skuq.regressors.UncertaintyRegressor` trains the model of each fold on
+#   earlier rows only.
 # * ``cross_val_predict_dist(..., cv=TimeSeriesSplit(), return_rows=True)`` returns the
 #   distributions of the tested rows and their indices.
 #
 # A distribution that adapts
 # --------------------------
 #
-# :class:`~skuq.recalibration.OnlineRecalibrator` maps the levels of a distribution.
-# ``partial_fit`` of :class:`~skuq.regressors.RecalibratedRegressor` updates the map
-# with the observed targets. The model itself is not refitted:
+# :class:`~skuq.recalibration.OnlineRecalibrator` applies a map to the levels of a
+# distribution. ``partial_fit`` of :class:`~skuq.regressors.RecalibratedRegressor`
+# updates the map with the observed targets. The model itself is not refitted:
 
 from sklearn.model_selection import TimeSeriesSplit
 
@@ -114,9 +114,9 @@ legend = ax.legend(frameon=False)
 #
 # The horizons of a forecast are several targets: the load in one hour, in two hours,
 # and so on. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one
-# regressor per horizon. Each horizon has its own calibration. One calibration for all
-# horizons would give intervals that are too wide at the first horizon and too narrow at
-# the last horizon.
+# regressor per horizon. Each horizon has its own calibration. A common calibration
+# would give intervals that are too wide at the first horizon and too narrow at the last
+# one.
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
@@ -159,9 +159,9 @@ by_horizon = pd.Series(np.mean(covered, axis=0), index=names).round(2)
 by_horizon
 
 # %%
-# The result of ``predict_dist`` is a joint distribution of the path. Its dependence
-# between the horizons comes from the training rows. The distribution of a sum depends
-# on this dependence, because the errors of neighboring hours are similar:
+# The result of ``predict_dist`` is a joint distribution of the path. The dependence
+# between the horizons is estimated from the training rows. It matters for the
+# distribution of a sum, because the errors of neighboring hours are similar:
 
 print(f"coverage of the sum over four hours: {np.mean(sums):.2f}")
 joint = paths.predict_dist(X[[first]])
@@ -182,11 +182,10 @@ rows, targets = two.observe(
 targets
 
 # %%
-# Pass NaN for a target that will never be observed. Its forecast is then discarded.
-# To discard all old forecasts whose targets did not arrive, call
-# ``discard(before=time)``. The calibration uses a late target when it arrives. The
-# order of arrival has little effect, because each target changes the calibration only a
-# little.
+# If a target will never be observed, pass NaN, and its forecast is discarded. To
+# discard all old forecasts whose targets did not arrive, call ``discard(before=time)``.
+# The calibration uses a late target as soon as it arrives. The order of arrival has
+# little effect, because each target changes the calibration only a little.
 #
 # The state of a forecast consists of the model and the queue. Save both, and continue
 # later:
@@ -199,7 +198,7 @@ len(pending)
 
 # %%
 # ``PendingForecasts`` also stores distributions. Pass the result of ``observe`` to a
-# monitor (:doc:`/how-to/monitor`), which raises an alarm if the forecast is no longer
+# monitor (:doc:`/how-to/monitor`) to get an alarm when the forecast is no longer
 # calibrated.
 #
 # skuq does not compute lags or differences, and does not run back-tests. Use pandas,

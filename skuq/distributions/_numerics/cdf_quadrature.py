@@ -33,7 +33,7 @@ UNIFORM = Polynomial([1.0])
 """Weight function of the levels in the CRPS."""
 
 MOST_BREAKS = 64
-"""Largest number of breaks. Each break requires five evaluations of the cdf of all rows."""
+"""Maximum number of breaks. Each break requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):

@@ -86,7 +86,7 @@ def score_decomposition(
     recalibration would remove. The recalibration is an increasing function of the forecast, fitted to the
     same rows. Discrimination is the difference between the scores of the best constant forecast and of the
     recalibrated forecast. Discrimination is larger if the forecast distinguishes the rows better. Uncertainty
-    is the score of the best constant forecast. Uncertainty is equal for all models on the same rows.
+    is the score of the best constant forecast. Uncertainty is the same for all models on the same rows.
 
     Because the recalibration is fitted to the rows that are evaluated, even a calibrated forecast has a
     positive miscalibration: about 15 % of the CRPS with 100 rows, and 4 % with 1000 rows. Therefore, compare
