@@ -6,7 +6,7 @@ Is a model better for every score? MurphyDisplay
 consistent for the mean, such as the squared error, is a weighted sum of these elementary scores. In this
 example, the models predict the strength of concrete. The first plot shows the scores of their means. The
 second plot shows the scores of their 90 % quantiles, minus the scores of the quantiles of least squares, with
-a pointwise band of 95 %.
+a pointwise 95 % band.
 """
 
 import matplotlib.pyplot as plt

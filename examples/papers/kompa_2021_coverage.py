@@ -94,7 +94,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles on the page of this study: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 FIXED: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda seed: LeastSquaresRegressor(),

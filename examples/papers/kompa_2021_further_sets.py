@@ -44,7 +44,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles of the page: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:

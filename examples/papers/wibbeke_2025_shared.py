@@ -3,8 +3,8 @@ Wibbeke et al. 2025: data and metrics
 =====================================
 
 The scripts ``wibbeke_2025_*.py`` import this module. The data are prepared as in the paper. `as_published`
-computes the metrics like the code of Wibbeke et al. (2025). `by_equations` computes them with the equations
-in the paper. The differences:
+computes the metrics in the same way as the code of Wibbeke et al. (2025). `by_equations` computes them with
+the equations in the paper. The differences:
 
 - Pinball: the code uses a function of netcal that computes the distance from the nearest bound of central
   intervals, which is not the pinball loss.

@@ -52,7 +52,7 @@ class Table:
         return self.path.stat().st_size
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise an error for a missing or doubled column."""
+        """Raise an error for a missing or duplicate column."""
         counts = Counter(self.names)
         for column in columns:
             if not counts[column]:

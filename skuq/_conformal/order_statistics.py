@@ -89,8 +89,8 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
     ``centers`` of shape (K, m) are the predictions of each row by the model of each fold. ``targets`` of
     shape (L,) are ranks or cumulative weights. The result is inf if the target exceeds the total weight. The
-    function searches the value below which the weight of the sums reaches the target. The sums below a value
-    are counted by a binary search in each fold.
+    function searches for the value below which the weight of the sums reaches the target. The sums below a
+    value are counted by a binary search in each fold.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)

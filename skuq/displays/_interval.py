@@ -39,7 +39,7 @@ _ATOM_AREA = 80.0
 """Area of an atom of probability 1, in square points."""
 
 _LEAST_ATOM = 0.01
-"""Least probability of an atom that is drawn."""
+"""Smallest probability of an atom that is drawn."""
 
 _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width": "width of the interval"}
 

@@ -66,7 +66,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     spread : float, default=0.9
         Share of rows between `low` and `high`.
     confidence : float, default=0.95
-        Probability of the confidence intervals.
+        Nominal coverage of the confidence intervals.
     name : str, default=None
         Name of the curve in the legend.
 

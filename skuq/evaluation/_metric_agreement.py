@@ -1,4 +1,4 @@
-"""Agreement of metrics about the order of models or of data sets."""
+"""Agreement between metrics about the order of models or of data sets."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     `predict` returns an array of shape (n, d), and all other arrays have an axis of targets after the axis of
     rows. Missing targets raise an error.
 
-    Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
+    Settings from the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
     and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
     ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,

@@ -169,8 +169,8 @@ class BetaNLLLoss(Loss):
     r"""Negative log-likelihood, weighted by :math:`\sigma^{2\beta}` without the gradient of the weight [1]_.
 
     The smaller the better. With the unweighted likelihood, networks learn the mean poorly in regions where
-    the predicted variance is large. With ``beta=1``, the gradient for the mean is the gradient of the squared
-    error. With ``beta=0``, the loss is the negative log-likelihood.
+    the predicted variance is large. With ``beta=1``, the gradient with respect to the mean is the
+    gradient of the squared error. With ``beta=0``, the loss is the negative log-likelihood.
 
     Parameters
     ----------
@@ -216,8 +216,8 @@ class BetaNLLLoss(Loss):
 class _ScaleLoss(Loss):
     """Score in the units of y, computed from its derivatives (Euler's theorem)."""
 
-    # The score is `scale` times the derivative for the scale minus `residual` times the derivative for the
-    # mean. Both derivatives depend only on `residual / scale`.
+    # The score is `scale` times the derivative with respect to the scale minus `residual` times the
+    # derivative with respect to the mean. Both derivatives depend only on `residual / scale`.
 
     @abstractmethod
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:

@@ -172,7 +172,7 @@ BAD_ROWS = [
     ("members", {"m3": (45, "x")}, "column 'm3' must hold numbers, got 'x' at row 46."),
     ("bounds", {"q95": (46, -99.0)}, "column 'q95' must be at least column 'q05', got -99.0 at row 47."),
     ("classes", {"p_1": (47, 1.5)}, "column 'p_1' must hold probabilities from 0 to 1, got 1.5 at row 48."),
-    ("classes", {"p_1": (48, 0.99)}, "must have the sum 1 in each row"),
+    ("classes", {"p_1": (48, 0.99)}, "must sum to 1 in each row"),
     (
         "classes",
         {"animal": (49, "dgo")},

@@ -131,6 +131,6 @@ relative.round(2)
 
 # %%
 # Small errors in the width hardly change the CRPS. The CRPS is a proper score, so its
-# expectation is minimal at the right width. The importance for the CRPS answers "which
-# columns does the forecast need?". The importance for the width answers "which columns
-# make the forecast uncertain?".
+# expectation is minimal at the correct width. The importance for the CRPS answers
+# "which columns does the forecast need?". The importance for the width answers "which
+# columns make the forecast uncertain?".

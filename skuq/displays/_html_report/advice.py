@@ -92,7 +92,7 @@ CONFORMAL_CLASSIFIER = Tool(
 ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 """Calls that repair all faults for which they are recommended."""
 
-HELD_OUT = "Use rows that the model was not trained on, and check the result on yet other rows."
+HELD_OUT = "Use rows that the model was not trained on, and check the result on a third set of rows."
 PARTS_FIRST = (
     "Act on the first finding, and create the report again. Do not change all rows by the same factor: "
     "the groups fail in opposite directions."
@@ -390,7 +390,7 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
 
 
 def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
-    """Return which parts have another coverage than all rows together."""
+    """Return which parts have a coverage that differs from the coverage of all rows."""
     inside = evidence.headline["inside"]
     differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
     return differs

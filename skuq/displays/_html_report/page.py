@@ -97,7 +97,7 @@ def _resource(name: str) -> str:
 
 
 def _hash_of(script: str) -> str:
-    """Return the hash by which the page allows its own script and no other."""
+    """Return the hash with which the page allows its own script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 

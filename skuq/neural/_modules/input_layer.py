@@ -214,7 +214,7 @@ class InputLayer:
             gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # the derivative for the angles is written into the memory of the cosines
+            # the derivative with respect to the angles is written into the memory of the cosines
             combination = weights["combination"].flatten(0, 1)
             torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
             waves.mul_(angles.sin_())
