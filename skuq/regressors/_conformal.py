@@ -389,14 +389,14 @@ class ConformalRegressor(BaseConformalRegressor):
             ``rare_groups="raise"``, also if a group becomes too small because its rows are no longer in the
             ``window``. The calibration is not changed if an error is raised.
         """
-        self._check_new(X)
         if self.method == "pit" or self.basis is not None:
             name, value = ("method", self.method) if self.method == "pit" else ("basis", self.basis)
             raise ValueError(
                 f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
                 "with the new rows."
             )
-        self._conformal.observe(X, *self._read_observed(X, y, sample_weight))
+        target, weight = self._read_observed(X, y, sample_weight)
+        self._conformal.observe(X, target, weight)
         return self
 
     def predict_p(
