@@ -2,9 +2,9 @@
 
 There is one series per hour of the day, and one forecast per day of 2019. All methods calibrate the same
 forecasts. "forest" is fitted until mid 2017. "ridge" is fitted again every 7 days. With ``--full``, "daily"
-is a forest that is fitted again every day of 2019. Its 8760 fits of 50 trees take about half an hour. MAPIE is
-compared at hour 0, if it is installed. Times are processor times per step. A step is a predicted interval and
-an update.
+is a forest that is fitted again every day of 2019. Its 8760 fits of 50 trees take about half an hour. MAPIE
+is compared at hour 0, if it is installed. Times are processor times per step. A step is a predicted interval
+and an update.
 """
 
 from __future__ import annotations
