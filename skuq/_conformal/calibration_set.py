@@ -176,7 +176,7 @@ class CalibrationSet(CalibrationScores):
         sides = [below, above]
         if len(self.scores) == 1:  # Only the bound on the side of y may be exceeded.
             is_above = rows.y - band.high >= band.low - rows.y
-            sides = [tuple(np.where(is_above, *pair) for pair in zip(above, below, strict=True))]
+            sides = [(np.where(is_above, above[0], below[0]), np.where(is_above, above[1], below[1]))]
         share = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
             exceeded = [
