@@ -342,8 +342,9 @@ class ConformalRegressor(BaseConformalRegressor):
         if len(splits) != 1:
             raise ValueError(
                 f"`cv` must give one split into training and calibration rows, got {len(splits)}. For "
-                f"example, pass ShuffleSplit(1) or GroupShuffleSplit(1). For several folds, use "
-                f"CrossConformalRegressor, or RecalibratedRegressor(estimator, ConformalRecalibrator())."
+                f"example, pass GroupShuffleSplit(1), or 'last' for rows in chronological order. For several "
+                f"folds, use CrossConformalRegressor, or RecalibratedRegressor(estimator, "
+                f"ConformalRecalibrator())."
             )
         return splits[0]
 
