@@ -25,7 +25,8 @@ report = HTMLReport.from_predictions(
 )
 for finding in report.findings["model"]:
     print(fill(f"{finding.severity}: {finding.title}. {finding.words}", width=84))
-    print("Try:", ", ".join(tool.name for tool in finding.tools), end="\n\n")
+    for tool in finding.tools:
+        print("  try", tool.name)
 
 # %%
 # ``save`` writes the page, and its values as JSON.

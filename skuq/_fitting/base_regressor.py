@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length, get_tags
 
 from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
@@ -411,8 +412,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         tags.transformer_tags.preserves_dtype = []
         if not hasattr(self, "estimator"):
             return tags
+        frozen = isinstance(self.estimator, FrozenEstimator)
         try:
-            child = get_tags(self.estimator)
+            # A FrozenEstimator would copy all tags in each call, which takes longer than a prediction.
+            child = get_tags(self.estimator.estimator if frozen else self.estimator)
         except Exception:  # Estimators of other packages may have no tags or broken tags.
             return tags
         tags.input_tags = child.input_tags

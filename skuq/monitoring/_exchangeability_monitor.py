@@ -51,7 +51,8 @@ class ExchangeabilityMonitor(BetaMonitor):
 
     The test needs the p-values of all new rows since the calibration. If rows arrive in blocks, first call
     `predict_p` with a block. Then call `partial_fit` with the same block, so that the ranks of later rows
-    include this block.
+    include this block. The regressor must have no ``window``, because p-values from ranks among the latest
+    rows are dependent.
 
     References
     ----------

@@ -61,7 +61,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of the method. An int k means ``KFold(k, shuffle=True)``. With None, ``effort`` gives the number
         of folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal",
-        an int is only valid for "cv+". The split methods need a splitter with one split.
+        an int is only valid for "cv+". The split methods need a splitter with one split. Pass
+        ``TimeSeriesSplit()`` for rows in chronological order, because the errors of shuffled folds are
+        smaller than the errors of later rows.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support

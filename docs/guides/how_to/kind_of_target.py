@@ -162,11 +162,13 @@ table_of_policies = pd.DataFrame(X, columns=list("abcd")).assign(exposure=exposu
 policies = UncertaintyRegressor(boosting, support="count", random_state=0)
 policies.fit(table_of_policies[train], claims[train])
 
-# %% For a forecast of the claims in one year, set the exposure to 1:
+# %%
+# For a forecast of the claims in one year, set the exposure to 1:
 
 one_year = table_of_policies[test].assign(exposure=1.0)
 yearly = policies.predict_dist(one_year)
 per_year = yearly.mean()
 
-# %% Do not divide the count by the exposure. The resulting rate is not an integer, and
+# %%
+# Do not divide the count by the exposure. The resulting rate is not an integer, and
 # its noise depends on the exposure: the rate is less noisy over a longer time.

@@ -31,13 +31,15 @@ model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_tr
 report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
-# %% The first section describes each problem in plain words and recommends a next step
+# %%
+# The first section describes each problem in plain words and recommends a next step
 # and the class that corrects the problem. The findings are also available in Python:
 
 for finding in report.findings["BootstrapRegressor"]:
     print(f"{finding.severity}: {finding.title}")
 
-# %% ``save`` writes the page, and a JSON file with all of its values. If writing fails,
+# %%
+# ``save`` writes the page, and a JSON file with all of its values. If writing fails,
 # no incomplete file is left:
 
 import tempfile
@@ -47,7 +49,8 @@ folder = Path(tempfile.mkdtemp())
 report.save(folder / "report.html")
 sorted(path.name for path in folder.iterdir())
 
-# %% The last section of the page states the origin of the numbers: the call, the seed,
+# %%
+# The last section of the page states the origin of the numbers: the call, the seed,
 # the time, the versions of all packages, and a hash of the data. The page contains the
 # current time. To get identical files from every run, pass a fixed time as
 # ``created=``.

@@ -52,7 +52,8 @@ model = MultiOutputUncertaintyRegressor(LinearRegression(), random_state=0).fit(
 dist = model.predict_dist(X_new)
 dist.marginal("north").interval(0.9)[:2].round(1)
 
-# %% The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
+# %%
+# The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
 # exactly the distributions that the regressors predict. Metrics, recalibrators and
 # displays for one target raise an error for a joint distribution. Pass a marginal
 # instead, or the distribution of a function of the targets.
@@ -139,7 +140,8 @@ bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
 inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
 float(inside.all(axis=1).mean())
 
-# %% :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
+# %%
+# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
 # predicts boxes or ellipsoids. Ellipsoids have a smaller volume. The calibration uses
 # one score per row, which is computed from all targets. For a finite region with a
 # coverage of 90 %, at least 9 calibration rows are necessary.

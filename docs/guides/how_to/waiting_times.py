@@ -49,7 +49,8 @@ train = np.random.default_rng(0).random(len(X)) < 0.6
 test = ~train
 print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
 
-# %% The target is an array of numbers. ``event`` is True for an observed time. Pass
+# %%
+# The target is an array of numbers. ``event`` is True for an observed time. Pass
 # ``event`` to ``fit`` and to the metrics, like ``sample_weight``. Cross-validation
 # splits it along with the rows.
 #
@@ -61,7 +62,8 @@ boosting.fit(X[train], days[train], event=event[train])
 dist = boosting.predict_dist(X[test])
 dist[:3].interval(0.8).round()
 
-# %% ``predict_dist`` also supports the estimators of scikit-survival that predict
+# %%
+# ``predict_dist`` also supports the estimators of scikit-survival that predict
 # survival functions. The last time of the survival function carries the probability of
 # all later times. To build a distribution from the quantiles of a lifelines model, use
 # :class:`~skuq.distributions.Quantiles`:
@@ -89,7 +91,8 @@ forecasts = {
 report = survival_report(days[test], forecasts, event=event[test], upper=2000)
 report
 
-# %% The concordance is the share of pairs of rows that are predicted in the right
+# %%
+# The concordance is the share of pairs of rows that are predicted in the right
 # order. It does not measure calibration, so do not use it to select models. The 90 %
 # intervals may or may not contain the unknown times of censored rows. The report
 # therefore has a lower and an upper bound of the coverage. The row "coverage" is an
@@ -120,7 +123,8 @@ display = SurvivalCurveDisplay.from_predictions(
     ax=display.ax_,
 )
 
-# %% To recalibrate other models, use :class:`~skuq.recalibration.IsotonicRecalibrator`.
+# %%
+# To recalibrate other models, use :class:`~skuq.recalibration.IsotonicRecalibrator`.
 # Its ``fit`` also takes ``event``. ``CensoredBoostingRegressor`` uses this recalibrator
 # by default.
 #
