@@ -53,9 +53,9 @@ round(overall, 3)
 #
 # :func:`~skuq.evaluation.conditional_coverage_estimate` trains a classifier that
 # predicts from X whether an interval contains its target. It compares the
-# classifier with the constant prediction 90 %. If the coverage is 90 % everywhere,
-# the classifier cannot be better than the constant, and the error is about zero or
-# slightly negative:
+# classifier with a constant prediction of 90 %. If the coverage is 90 % everywhere, the
+# classifier cannot be better than the constant, and the error is about zero or slightly
+# negative:
 
 from skuq.evaluation import conditional_coverage_estimate
 
