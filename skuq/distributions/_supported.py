@@ -408,8 +408,8 @@ class Supported(Distribution):
     def _landmarks(self) -> FloatArray:
         if not self.integer:
             bounds = self.lower, self.upper
-            points = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
-            return self._inside(np.concatenate(points, axis=1).T).T
+            parts = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
+            return self._inside(np.concatenate(parts, axis=1).T).T
         points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
         # quantiles divide the tails, where the window has no atoms
         return np.concatenate([points, with_atoms(points, *self._window)], axis=1)
