@@ -42,10 +42,10 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""Maximum number of integers per row in a sum, if the base has a density."""
+"""Largest number of integers per row in a sum, if the base has a density."""
 
 MOST_STEPS = 1 << 14
-"""Maximum number of integers per row in a sum, if the cdf of the base has steps."""
+"""Largest number of integers per row in a sum, if the cdf of the base has steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -408,8 +408,8 @@ class Supported(Distribution):
     def _landmarks(self) -> FloatArray:
         if not self.integer:
             bounds = self.lower, self.upper
-            leaves = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
-            return self._inside(np.concatenate(leaves, axis=1).T).T
+            parts = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
+            return self._inside(np.concatenate(parts, axis=1).T).T
         points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
         # quantiles divide the tails, where the window has no atoms
         return np.concatenate([points, with_atoms(points, *self._window)], axis=1)
