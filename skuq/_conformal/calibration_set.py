@@ -65,9 +65,8 @@ class CalibrationScores:
             self._update_ranks(joined, later, n_removed)
             if labels is not None and self.groups is not None and self.labels is not None:
                 removed = self.labels[:n_removed]
-                vars(joined)["groups"] = self.groups.followed_by(
-                    labels, joined.repetitions, len(later), removed
-                )
+                groups = self.groups.followed_by(labels, joined.repetitions, len(later), removed)
+                vars(joined)["groups"] = groups  # the value of the cached property
         return joined
 
     def _update_ranks(self, joined: Self, later: Self, n_removed: int) -> None:
