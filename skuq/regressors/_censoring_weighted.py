@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from skuq._censoring import product_limit
 from skuq._fitting.censored import BaseCensoredRegressor
@@ -54,7 +53,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         The fitted regressor.
     censoring_weight_ : ndarray of shape (n,)
         Censoring weights of the rows passed to `fit`, not multiplied by ``sample_weight``. 0 for censored
-        rows.
+        rows and for rows of weight 0.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -196,7 +195,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         rows = np.arange(len(data))
         self.censoring_weight_ = np.ones(len(data))
         if bounds is not None:
-            event = bounds.observed
+            event = bounds.observed & (data.repetitions > 0)
             self.censoring_weight_ = event / self._probability_uncensored(data, event, seeds[1])
             weight = data.repetitions * self.censoring_weight_
             rows = np.flatnonzero(weight)
@@ -217,7 +216,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
             censoring = product_limit(data.y, event, data.sample_weight, of_censoring=True)
             probability = censoring.before(data.y)
         else:
-            model = seeded_clone(clone(self.censoring_estimator), seed, self.random_state)
+            model = seeded_clone(self.censoring_estimator, seed, self.random_state)
             weights = weights_for(model, data.sample_weight, "censoring_estimator")
             dist = model.fit_transform(data.X, data.y, event=~event, **weights)
             probability = 1 - dist.cdf(data.y)

@@ -62,7 +62,8 @@ class LightGBMTrees:
         import lightgbm
 
         # LightGBM does not use the label here, but the label must be finite.
-        train_set, valid_set = (lightgbm.Dataset(rows.X, rows.weight) for rows in (train, held_out))
+        train_set = lightgbm.Dataset(train.X, train.weight)
+        valid_set = train_set.create_valid(held_out.X, held_out.weight)
 
         def objective(theta: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
             return slowed_derivatives(train.bounds, theta.reshape(-1, 2), train.weight)
@@ -76,6 +77,7 @@ class LightGBMTrees:
             "learning_rate": options.learning_rate,
             "num_leaves": options.max_leaf_nodes,
             "min_data_in_leaf": options.min_samples_leaf,
+            "feature_pre_filter": False,  # Without any feature, LightGBM stops with an error.
             "boost_from_average": False,
             "metric": "None",
             "seed": options.seed,
