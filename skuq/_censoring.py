@@ -227,8 +227,12 @@ def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | N
     censoring = product_limit(y, event, weight, of_censoring=True)
     count = np.ones(y.size) if weight is None else weight
     counted = count if event is None else count * event
-    # Behind all rows of positive weight, the probability to be uncensored may be 0.
-    return np.divide(counted, censoring.before(y), out=np.zeros(y.size), where=counted > 0)
+    return inverse_weights(counted, censoring.before(y))
+
+
+def inverse_weights(weight: FloatArray, probability: FloatArray) -> FloatArray:
+    """Return the weights divided by the probabilities. A weight of 0 remains 0."""
+    return np.divide(weight, probability, out=np.zeros(weight.size), where=weight > 0)
 
 
 _EM_STEPS, _EM_TOLERANCE = 2000, 1e-7
@@ -276,7 +280,7 @@ def _self_consistent(first: IntArray, last: IntArray, weight: FloatArray, n_cell
     for _ in range(_EM_STEPS):
         reached = np.concatenate([[0.0], np.cumsum(masses)])
         probability = reached[last + 1] - reached[first]
-        share = np.divide(weight, probability, out=np.zeros(weight.size), where=weight > 0)
+        share = inverse_weights(weight, probability)
         change = np.bincount(first, share, n_cells + 1) - np.bincount(last + 1, share, n_cells + 1)
         before, masses = masses, masses * np.cumsum(change)[:-1]
         masses = np.maximum(masses, 0.0)

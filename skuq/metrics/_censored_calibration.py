@@ -89,7 +89,8 @@ def interval_coverage_bounds(
         The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate uses the Kaplan-Meier distribution
         of the PIT values. It is the probability between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It
         assumes that the censoring does not depend on the PIT. The probability above the largest observed PIT
-        value is distributed uniformly up to 1.
+        value is distributed uniformly up to 1. The probability between two bounds is also distributed
+        uniformly.
 
     See Also
     --------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import StepSurvival, product_limit, read_censoring_time, read_event
+from skuq._censoring import StepSurvival, inverse_weights, product_limit, read_censoring_time, read_event
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_target
 from skuq._weights import weighted_mean
@@ -120,17 +120,10 @@ def ipcw_crps_of_weights(
 
     def of_weights(weight: FloatArray | None) -> float:
         censoring = product_limit(y, event, weight, of_censoring=True)
-        return weighted_mean(
-            loss[known], _inverse(1.0 if weight is None else weight[known], censoring.before(times))
-        )
+        count = np.ones(known.size) if weight is None else weight[known]
+        return weighted_mean(loss[known], inverse_weights(count, censoring.before(times)))
 
     return of_weights
-
-
-def _inverse(weight: Any, probability: FloatArray) -> FloatArray:
-    """Return the weights divided by the probabilities. A weight of 0 remains 0."""
-    counts = np.broadcast_to(weight, probability.shape).astype(np.float64)
-    return np.divide(counts, probability, out=np.zeros(probability.shape), where=counts > 0)
 
 
 def localized_crps_loss(
@@ -187,7 +180,8 @@ def localized_crps_loss(
     with the censoring times :math:`c_i`. Each integral is the CRPS of the forecast clipped to :math:`c_i`. If
     a censoring time is unknown, its distribution is the Kaplan-Meier estimate of the censoring times, given
     that the censoring time is at least y. The score is the mean over 32 quantiles of this distribution. This
-    costs 32 evaluations of the CRPS per observed row.
+    costs 32 evaluations of the CRPS per observed row. If the largest y is observed, part of the censoring
+    times is infinite, and the score then depends on the whole upper tail of the forecasts.
 
     Examples
     --------
@@ -319,8 +313,8 @@ def ipcw_brier_of_weights(
     def of_weights(weight: FloatArray | None) -> float:
         censoring = product_limit(y, event, weight, of_censoring=True)
         uncensored = np.where(reached, censoring.before(y), censoring.after(np.asarray(time)))
-        count = (event | ~reached) * (1.0 if weight is None else weight)
-        total = y.size if weight is None else weight.sum()
-        return float(_inverse(count, uncensored) @ squares / total)
+        count = np.ones(y.size) if weight is None else weight
+        inverse = inverse_weights(count * (event | ~reached), uncensored)
+        return float(inverse @ squares / count.sum())
 
     return of_weights

@@ -17,10 +17,14 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_random_state
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution
-from skuq.exceptions import NotProbabilisticError
+from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._method_rules import is_calibrated
+
+_LEAST_REPRESENTED = 0.8
+"""Smallest share of the rows that the weighted observed rows represent without a warning."""
 
 
 class CensoringWeightedRegressor(BaseCensoredRegressor):
@@ -73,7 +77,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     The weight of an observed row is :math:`1 / \max(\hat G(y- \mid x), \mathrm{floor})`, where :math:`\hat G`
     is the probability that the censoring time is at least y [1]_. If all targets are observed, the forecasts
     equal the forecasts of the wrapped regressor. If the largest y is censored, no row represents larger
-    targets. The upper tail of the forecasts is then too short.
+    targets. The upper tail of the forecasts is then too short. If the observed rows represent less than 80 %
+    of the rows, a `SmallSampleWarning` is issued.
 
     References
     ----------
@@ -198,6 +203,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
             event = bounds.observed & (data.repetitions > 0)
             self.censoring_weight_ = event / self._probability_uncensored(data, event, seeds[1])
             weight = data.repetitions * self.censoring_weight_
+            _warn_of_missing_tail(weight.sum() / data.repetitions.sum())
             rows = np.flatnonzero(weight)
             weight = weight[rows]
         params = {
@@ -235,3 +241,12 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         return predict_dist(self.estimator_, X)
+
+
+def _warn_of_missing_tail(represented: float) -> None:
+    if represented < _LEAST_REPRESENTED:
+        warn_user(
+            f"the weighted observed rows represent only {represented:.0%} of all rows, because the largest "
+            "targets are censored. The forecasts are too small. Use CensoredBoostingRegressor.",
+            SmallSampleWarning,
+        )

@@ -67,6 +67,13 @@ def test_weights_are_the_jumps_of_the_curve():
     np.testing.assert_array_equal(censoring_weights(Y, sample_weight=2 * np.ones(6)), 2 * np.ones(6))
 
 
+def test_rows_of_weight_zero_have_the_weight_zero():
+    given = [1, 1, 0]
+    for event, expected in (([True, False, True], [1, 0, 0]), ([True, False, False], [1, 0, 0])):
+        weight = censoring_weights([1.0, 2.0, 3.0], event, sample_weight=given)
+        np.testing.assert_array_equal(weight, expected)
+
+
 def test_weighted_events_represent_all_times():
     world = waiting_times(20_000, 0)
     weight = censoring_weights(world.y, world.event)
@@ -116,6 +123,11 @@ def test_structured_targets_are_converted(gbsg2):
 def test_other_arrays_are_refused(y):
     with pytest.raises(TypeError, match="one boolean field"):
         from_survival(y)
+
+
+def test_a_structured_target_names_its_conversion(gbsg2):
+    with pytest.raises(TypeError, match=r"`y` must hold real numbers.*skuq.censoring.from_survival"):
+        kaplan_meier_curve(gbsg2)
 
 
 def test_negative_times_are_refused():
