@@ -277,7 +277,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
             progress.done("fold")
         predicted = [model.predict(X) for model in self.models_]
         theta = np.concatenate([one[test] for one, (_, test) in zip(predicted, folds, strict=True)])
-        self.scale_factor_ = _relative_scale(predicted, [test for _, test in folds])
+        self.scale_factor_ = _relative_scale(predicted, [test for _, test in folds], rows.weight)
         tested = np.concatenate([test for _, test in folds])
         self._fit_recalibrator(theta, bounds.take(tested), data.repetitions_of(tested))
         data.warn_of_few_rows(tested[bounds.known[tested]])
@@ -347,7 +347,7 @@ def _normal(theta: FloatArray) -> Normal:
     return Normal(theta[:, 0], np.exp(theta[:, 1]))
 
 
-def _relative_scale(predicted: list[FloatArray], tests: list[IntArray]) -> float:
+def _relative_scale(predicted: list[FloatArray], tests: list[IntArray], weight: FloatArray) -> float:
     """Return the ratio of the error of the mean location to the error of the location of one fold's model.
 
     The mean squared error of the models is the squared error of their mean plus their variance.
@@ -356,17 +356,17 @@ def _relative_scale(predicted: list[FloatArray], tests: list[IntArray]) -> float
     loc = np.stack([one[:, 0] for one in predicted])
     for own, test in zip(loc, tests, strict=True):
         own[test] = np.nan  # Only models that are trained on a row are compared.
-    rows = np.isfinite(loc).sum(axis=0) >= 2
+    rows = (np.isfinite(loc).sum(axis=0) >= 2) & (weight > 0)
     if n < 3 or not rows.any():
         return 1.0
     scale = np.exp(np.mean([one[rows, 1] for one in predicted], axis=0))
     variance = np.nanvar(loc[:, rows], axis=0, ddof=1) * (n - 1) / n
-    return float(np.sqrt(max(1 - np.mean(variance / scale**2), 0.5)))
+    return float(np.sqrt(max(1 - np.average(variance / scale**2, weights=weight[rows]), 0.5)))
 
 
 def _fit_fold(engine: str, rows: Rows, fold: Split, options: TreeOptions) -> BoostedFold:
-    train, held_out = (Rows(rows.X[part], rows.bounds.take(part), rows.weight[part]) for part in fold)
-    if not (train.bounds.known & (train.weight > 0)).any():
+    train, held_out = map(rows.take, fold)
+    if not train.bounds.known.any():
         raise ValueError(
             "`event` must be True in some training rows of each fold, but in one fold, all are censored. Use "
             "fewer folds, or pass splits with equal shares of events, such as cv=list(StratifiedKFold(5)."

@@ -72,6 +72,17 @@ def test_the_survival_crps_would_not_be_proper(world):
     assert FACTORS[np.argmin([survival_crps(factor) for factor in FACTORS])] == 0.9
 
 
+def test_the_best_scale_of_the_survival_crps_is_the_number_of_the_guide():
+    """The simulation of docs/guides/how_to/waiting_times.py."""
+    rng = np.random.default_rng(0)
+    time = rng.normal(size=20000)
+    end = rng.exponential(0.9, size=20000) - 0.8
+    y, event, factors = np.minimum(time, end), time <= end, np.arange(0.5, 1.55, 0.05)
+    forecasts = [Normal(np.zeros(20000), factor) for factor in factors]
+    values = [np.mean(np.where(event, dist.crps(y), dist.clip(upper=y).crps(y))) for dist in forecasts]
+    assert factors[np.argmin(values)] == pytest.approx(0.85)
+
+
 def test_ipcw_crps_estimates_the_score_of_uncensored_targets(world):
     dist = world.log_truth
     uncensored = threshold_weighted_crps_loss(np.log(world.time), dist, upper=UPPER)

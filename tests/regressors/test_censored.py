@@ -535,6 +535,24 @@ def test_a_fold_without_events_is_refused(few):
         )
 
 
+def test_weights_of_the_boosting_count_repetitions(few):
+    weight = np.arange(150) % 3
+    rows = np.repeat(np.arange(150), weight)
+    fold = np.arange(150) % 3 == np.arange(150) // 50
+    splits = [
+        [np.flatnonzero(~fold), np.flatnonzero(fold)],
+        [np.flatnonzero(~fold[rows]), np.flatnonzero(fold[rows])],
+    ]
+    settings = {**SMALL, "min_samples_leaf": 1}
+    weighted, repeated = (
+        CensoredBoostingRegressor(engine="sklearn", **{**settings, "cv": [split]})
+        .fit(few.X[taken], few.y[taken], count, event=few.event[taken])
+        .predict_interval(few.X)
+        for split, taken, count in zip(splits, (slice(None), rows), (weight, None), strict=True)
+    )
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-6)
+
+
 def test_a_missing_tail_gives_a_warning(few):
     event = few.event & (few.y < 1.5)
     with pytest.warns(SmallSampleWarning, match=r"represent only \d+% of all rows.*CensoredBoosting"):
