@@ -93,12 +93,12 @@ report = survival_report(
 report
 
 # %% The concordance is the share of pairs that are predicted in the right order. It
-# does not measure calibration, so do not select models by the concordance. It is
-# Harrell's index, which depends on the censoring. For Uno's index, use
-# ``concordance_score(..., ipcw=True, upper=2000)``. It is
-# unknown whether the 90 % intervals contain the times of censored rows. Therefore, the
-# report has a lower and an upper bound of the coverage. The row "coverage" is an
-# estimate. It assumes that the censoring is independent.
+# does not measure calibration, so do not select models by the concordance. The report
+# has Harrell's index, which depends on the censoring. For Uno's index, use
+# ``concordance_score(..., ipcw=True, upper=2000)``. It is unknown whether the 90 %
+# intervals contain the times of censored rows. Therefore, the report has a lower and an
+# upper bound of the coverage. The row "coverage" is an estimate. It assumes that the
+# censoring is independent.
 #
 # 3. Calibration
 # --------------
