@@ -269,7 +269,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         data = read_training(
             self, X, y, sample_weight, fit_params, caller, route_weight=self._routes_weight()
         )
-        if not self._passes_censoring:
+        if data.params and not self._passes_censoring:
             refuse_censoring(type(self).__name__, data.y, data.params)
         return data
 

@@ -39,8 +39,8 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
     """Return the censoring of the rows. Raise an error if the recalibrator would ignore it."""
-    given = given_censoring(data.params)
-    if read_bounds(data.y, **given) is None:  # Every target is observed.
+    given = given_censoring(data.params) if data.params else {}
+    if not given or read_bounds(data.y, **given) is None:  # Every target is observed.
         return {}
     for name in given:
         if not has_fit_parameter(recalibrator, name):

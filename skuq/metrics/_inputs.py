@@ -44,6 +44,8 @@ def check_right_censored(
 ) -> tuple[FloatArray, Distribution, FloatArray | None, BoolArray | None]:
     """Return the checked arguments. The mask of observed targets is None if all are observed."""
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    if event is None:
+        return y, dist, weight, None
     mask = read_event(event, np.shape(y_true)[0])
     return y, dist, weight, None if mask is None else read_event(counted(mask, sample_weight), y.size)
 
