@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -262,7 +262,9 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         else:
             grid = check_increasing(check_finite(as_float_array(times, "times"), "times"), "times")
         survival = [1 - dist.cdf(np.full(len(dist), t)) for t in grid.tolist()]
-        low, high = np.quantile(survival, [(1 - share) / 2, (1 + share) / 2], axis=1)
+        method: Literal["linear", "inverted_cdf"] = "linear" if weight is None else "inverted_cdf"
+        tails = [(1 - share) / 2, (1 + share) / 2]
+        low, high = np.quantile(survival, tails, axis=1, weights=weight, method=method)
         display = cls(
             times=grid,
             predicted=np.array([weighted_mean(values, weight) for values in survival]),

@@ -5,6 +5,13 @@ Recalibrators that use a single formula import it from its own module.
 
 from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import Binning
+from skuq.metrics._censored_calibration import coverage_of_weights, covered_rows, pair_sums
+from skuq.metrics._censored_scores import (
+    check_uncensored,
+    ipcw_brier_of_weights,
+    ipcw_crps_of_weights,
+    localized_crps_rows,
+)
 from skuq.metrics._class_inputs import (
     ClassForecast,
     check_class,
@@ -41,6 +48,7 @@ from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import BLOCK, covered, level_grid
 from skuq.metrics._levels import proportions_of_means
 from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._proper import censored_nll_rows, nll_rows
 from skuq.metrics._scorer import DistributionScorer, MetricScorer
 from skuq.metrics._spec import (
     MetricFunction,
@@ -73,6 +81,7 @@ __all__ = [
     "ThresholdSections",
     "WeightFunction",
     "all_specs",
+    "censored_nll_rows",
     "check_class",
     "check_class_forecast",
     "check_forecast",
@@ -80,10 +89,13 @@ __all__ = [
     "check_interval_bounds",
     "check_labels",
     "check_options",
+    "check_uncensored",
     "claimed_mass",
+    "coverage_of_weights",
     "coverage_risk",
     "coverage_rows",
     "covered",
+    "covered_rows",
     "critical_scales",
     "crps_levels",
     "crps_sections",
@@ -94,10 +106,15 @@ __all__ = [
     "finite_std",
     "has_no_rows",
     "intervals_around",
+    "ipcw_brier_of_weights",
+    "ipcw_crps_of_weights",
     "is_bounds",
     "is_in_set",
     "kind_of",
     "level_grid",
+    "localized_crps_rows",
+    "nll_rows",
+    "pair_sums",
     "proportions_of_means",
     "require_spec",
     "sets_of",

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import Bounds, bound_scores, log_mass
+from skuq._censoring import Bounds, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
 

@@ -103,6 +103,8 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     array([[0.2, 0.6, 3.8]])
     """
 
+    _passes_censoring = True
+
     def __init__(
         self,
         estimator: Any,

@@ -112,6 +112,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     array([0.5])
     """
 
+    _passes_censoring = True
+
     def __init__(
         self,
         estimator: Any,

@@ -86,17 +86,22 @@ forecasts = {
 # -----------
 #
 # The report computes proper scores for censored targets. Smaller values of the CRPS,
-# the Brier score and the negative log-likelihood (nll) are better.
+# the Brier score and the negative log-likelihood (nll) are better. The lines in
+# brackets are confidence intervals, from a bootstrap of the test rows.
 
-report = survival_report(days[test], forecasts, event=event[test], upper=2000)
+report = survival_report(
+    days[test], forecasts, event=event[test], upper=2000, random_state=0
+)
 report
 
 # %%
 # The concordance is the share of pairs of rows that are predicted in the right
-# order. It does not measure calibration, so do not use it to select models. The 90 %
-# intervals may or may not contain the unknown times of censored rows. The report
-# therefore has a lower and an upper bound of the coverage. The row "coverage" is an
-# estimate under the assumption of independent censoring.
+# order. It does not measure calibration, so do not use it to select models. The report
+# has Harrell's index, which depends on the censoring. For Uno's index, use
+# ``concordance_score(..., ipcw=True, upper=2000)``. The 90 % intervals may or may not
+# contain the unknown times of censored rows. The report therefore has a lower and an
+# upper bound of the coverage. The row "coverage" is an estimate under the assumption of
+# independent censoring.
 #
 # 3. Calibration
 # --------------
@@ -175,7 +180,10 @@ _ = ax.legend()
 # 5. Search
 # ---------
 #
-# With metadata routing, searches pass ``event`` to ``fit`` and to the scorer:
+# With metadata routing, searches pass ``event`` to ``fit`` and to the scorer. Always pass
+# ``scoring``: the default score of a regressor is R², which counts the times of
+# censoring as observed. A score with options is a scorer of ``make_scorer``, such as
+# ``make_scorer(ipcw_crps_loss, greater_is_better=False, upper=2000)``.
 
 with sklearn.config_context(enable_metadata_routing=True):
     model = CensoredBoostingRegressor(random_state=0, cv=3).set_fit_request(
