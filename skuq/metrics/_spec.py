@@ -262,6 +262,8 @@ ORDER = (
     "set_coverage",
     "set_size",
     "set_coverage_error",
+    "class_log_loss",
+    "class_brier",
     "crps",
     "crps_miscalibration",
     "crps_discrimination",
