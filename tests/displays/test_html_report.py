@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from skuq.displays import HTMLReport
 from skuq.distributions import Empirical, Normal
 from skuq.evaluation import uncertainty_report
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 
 pytest.importorskip("jinja2")
 
@@ -271,6 +271,34 @@ def test_from_accumulator_equals_from_predictions():
     assert titles(page)[0] == "The intervals are too narrow"
     direct = of_normals(y, loc, scale, groups=np.repeat(["north", "south"], 300)).slices["group"]["model"]
     pd.testing.assert_frame_equal(page.slices["region"]["model"], direct, check_names=False)
+
+
+def test_from_accumulator_of_classes_equals_from_predictions():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=900)
+    y = (rng.random((900, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    sharp = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    region = pd.Series(np.repeat(["north", "south"], 450), name="region")
+    direct = HTMLReport.from_predictions(y, sharp, groups=region, **FEW)
+    parts = {
+        name: ClassMetricAccumulator("set_coverage", labels=range(3)).update(
+            y[region == name], sharp[region == name]
+        )
+        for name in ("north", "south")
+    }
+    whole = ClassMetricAccumulator(labels=range(3)).update(y, sharp)
+    page = HTMLReport.from_accumulator(whole, slices={"region": parts}, created="2024")
+    assert titles(page) == titles(direct)
+    assert titles(page)[0] == "The classifier is too certain"
+    pd.testing.assert_frame_equal(
+        page.slices["region"]["model"], direct.slices["region"]["model"], check_names=False
+    )
+    assert [figure.title for figure in page.figures] == [
+        "Reliability diagram of the most probable class",
+        "Coverage by region",
+    ]
+    assert page.figures[0].alt == direct.figures[0].alt
+    assert page.facts["Classes"] == "0, 1, 2"
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -25,7 +25,7 @@ from skuq.evaluation._internal import RowFormat, won_by
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 HEADLINES = ("picp", "mpiw", "mace", "crps", "interval_score", "auucc_gain")
-CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error")
+CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error", "class_log_loss", "class_brier")
 REST = "The findings above use this table; you need not read it."
 SLICES = (
     "The coverage is the share of observed values inside their interval, or of classes inside their set. The "

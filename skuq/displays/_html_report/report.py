@@ -29,11 +29,13 @@ from skuq.displays._html_report.figures import (
     figures_of_accumulators,
 )
 from skuq.displays._html_report.measure import (
+    Accumulator,
     checked_forecasts,
     coverage_of_accumulators,
     coverage_of_parts,
     data_hash,
     facts_of,
+    facts_of_accumulator,
     groups_of,
     periods_of,
 )
@@ -41,7 +43,6 @@ from skuq.displays._html_report.page import check_jinja2
 from skuq.displays._html_report.sources import (
     call_text,
     check_report,
-    describe_accumulator,
     joined,
     parameters_of,
     predictions_of,
@@ -49,7 +50,6 @@ from skuq.displays._html_report.sources import (
 )
 from skuq.distributions import Distribution, concat
 from skuq.evaluation import UncertaintyReport, uncertainty_report
-from skuq.monitoring import MetricAccumulator
 
 MOST_DRAWN_ROWS = 100_000_000
 """Largest number of rows times resamples, if the number of resamples is not given."""
@@ -376,9 +376,9 @@ class HTMLReport(Page):
     @classmethod
     def from_accumulator(
         cls,
-        accumulator: MetricAccumulator | Mapping[str, MetricAccumulator],
+        accumulator: Accumulator | Mapping[str, Accumulator],
         *,
-        slices: Mapping[str, Mapping[Any, MetricAccumulator]] | None = None,
+        slices: Mapping[str, Mapping[Any, Accumulator]] | None = None,
         random_state: int | None = 0,
         title: str = "Uncertainty report",
         created: datetime | str | None = None,
@@ -388,11 +388,12 @@ class HTMLReport(Page):
 
         Parameters
         ----------
-        accumulator : MetricAccumulator or mapping of str to MetricAccumulator
+        accumulator : MetricAccumulator, ClassMetricAccumulator, or mapping of str to accumulator
             Accumulator of all rows, or the accumulators of several models.
         slices : mapping of str to mapping, default=None
             Accumulators of parts of the rows of a single model, such as
-            ``{"region": {"north": north, "south": south}}``. They need the metric "picp".
+            ``{"region": {"north": north, "south": south}}``. They need the metric "picp", or "set_coverage"
+            for classes.
         random_state : int or None, default=0
             Seed of the intervals of metrics that are functions of several means.
         title : str, default="Uncertainty report"
@@ -420,10 +421,6 @@ class HTMLReport(Page):
             str(by): {name: coverage_of_accumulators(parts) for name in models}
             for by, parts in (slices or {}).items()
         }
-        facts = {"Rows": f"{first.n_rows}", "Nominal coverage": f"{100 * first.coverage:g} %"}
-        if first.total_weight != first.n_rows:
-            facts["Sum of the weights"] = f"{first.total_weight:g}"
-        facts["Computation"] = "sums over blocks of rows; " + describe_accumulator(first)
         trace = {
             "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),
@@ -431,9 +428,12 @@ class HTMLReport(Page):
         }
         return cls(
             report=report,
-            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables, of_classes=False)],
+            figures=[
+                *figures_of_accumulators(models),
+                *_figures_of_parts(tables, report.attrs["of_classes"]),
+            ],
             slices=tables,
-            facts=facts,
+            facts=facts_of_accumulator(first),
             origin=trace,
             title=title,
             created=created,
