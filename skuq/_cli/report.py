@@ -103,9 +103,8 @@ def write(report: HTMLReport, output: Path, *, json: bool) -> None:
 
 def show(report: HTMLReport, options: argparse.Namespace, messages: list[str]) -> None:
     """Print the summary of each model, the most important finding, and the names of the files."""
-    summaries = report.report.attrs["summary"]
     for name, found in report.findings.items():
-        print(f"{name}: {summaries[name]}")
+        print(f"{name}: {report.summaries[name]}.")
         for finding in found:
             print(f"  {finding.severity}: {finding.title}")
     for message in messages:

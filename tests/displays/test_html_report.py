@@ -131,6 +131,56 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_a_fault_of_one_group_is_the_first_finding():
+    y, loc, scale = rows(2000, seed=1)
+    group = np.array(["North", "South", "West", "West"])[np.arange(2000) % 4]
+    report = of_normals(y, loc, np.where(group == "North", 4, 1) * scale, groups=group)
+    first, *others = report.findings["model"]
+    assert first.title == "The coverage depends on group"
+    assert first.words.startswith("Too wide in North (100 of 100; 90 expected)")
+    assert first.words.endswith("The other rows are right.")
+    (wide,) = (each for each in others if each.title == "The intervals are too wide")
+    assert wide.tools == ()
+    assert "only some of the rows need this change" in wide.remedy
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_bias_that_causes_a_low_coverage_is_the_first_finding():
+    y, loc, scale = rows(2000, seed=1)
+    bias, width, *_ = of_normals(y, loc + 0.5, scale).findings["model"]
+    assert (bias.title, width.title) == ("The forecasts are too high", "The intervals are too narrow")
+    assert "also corrects the width" in width.remedy
+    assert width.tools == ()
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(("df", "found"), [(3, True), (1000, False)])
+def test_heavy_tails_are_named(df, found):
+    rng = np.random.default_rng(0)
+    loc, scale = 3 * rng.normal(size=5000), rng.uniform(0.5, 2.0, size=5000)
+    report = of_normals(loc + scale * rng.standard_t(df, size=5000) * np.sqrt((df - 2) / df), loc, scale)
+    assert ("Large errors are more frequent than predicted" in titles(report)) == found
+    if found:
+        tails, width = report.findings["model"][:2]
+        assert "No single factor corrects both." in tails.words
+        assert width.title == "The intervals are too wide"
+        assert width.tools == ()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
+    title = "The uncertainty does not show which rows are uncertain"
+    y, loc, scale = rows(2000, seed=1)
+    assert title in titles(of_normals(y, loc, 3 - scale))
+    for biased in (loc, loc + 1.0):
+        assert title not in titles(of_normals(y, biased, scale))
+        whole = MetricAccumulator().update(y, (biased, scale))
+        assert title not in titles(HTMLReport.from_accumulator(whole, created="2024"))
+    whole = MetricAccumulator().update(y, (loc, 3 - scale))
+    assert title in titles(HTMLReport.from_accumulator(whole, created="2024"))
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_bias_has_its_size_and_one_call_repairs_bias_and_width():
     y, loc, scale = rows(1500, seed=2)
     report = of_normals(y, loc - 0.4, 0.6 * scale)

@@ -14,7 +14,8 @@ from scipy.stats import beta
 from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
-from skuq.distributions import Distribution, as_distribution
+from skuq.distributions import Distribution, Quantiles, as_distribution
+from skuq.metrics import prediction_interval_coverage, reliability_table
 from skuq.metrics._internal import (
     check_class_forecast,
     check_interval_bounds,
@@ -31,6 +32,8 @@ Accumulator = MetricAccumulator | ClassMetricAccumulator
 
 FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
+
+INNER, OUTER = 0.5, 0.99
 
 MOST_GROUPS = 100
 OTHERS = "other groups"
@@ -205,6 +208,40 @@ def _accumulated_shares(accumulator: Accumulator) -> tuple[float, float]:
     if isinstance(accumulator, MetricAccumulator):
         return accumulator.result()["picp"], accumulator.coverage
     return accumulator.result()["set_coverage"], accumulator.expected_coverage
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
+
+    bins: pd.DataFrame | None = None
+    inner: float = np.nan
+    """Share of observed values in the central interval with the nominal coverage `INNER`."""
+    outer: float = np.nan
+    """Share of observed values in the central interval with the nominal coverage `OUTER`."""
+
+
+def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
+    forecast, y, weight = forecasts.models[name], forecasts.y, forecasts.weight
+    if not isinstance(forecast, Distribution):
+        return Diagnostics()
+    try:
+        bins = reliability_table(y, forecast, sample_weight=weight)
+    except ValueError:  # Some distributions have no standard deviation.
+        bins = None
+    if isinstance(forecast, Quantiles) or not forecast.has_density:
+        return Diagnostics(bins)  # Levels between or beyond the given ones are not a fault of the forecast.
+    shares = [
+        prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
+        for level in (INNER, OUTER)
+    ]
+    return Diagnostics(bins, *shares)
+
+
+def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
+    if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
+        return Diagnostics(accumulator.reliability_table())
+    return Diagnostics()
 
 
 def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:

@@ -34,6 +34,8 @@ from skuq.displays._html_report.measure import (
     coverage_of_accumulators,
     coverage_of_parts,
     data_hash,
+    diagnostics_of,
+    diagnostics_of_accumulator,
     facts_of,
     facts_of_accumulator,
     groups_of,
@@ -75,6 +77,8 @@ class HTMLReport(Page):
     slices : mapping, default={}
         Coverage of parts of the rows: a mapping from the name of the groups to a mapping from models to
         tables.
+    diagnostics : mapping, default={}
+        Further numbers of each model, from which findings follow.
     facts : mapping of str to str, default={}
         Description of the rows and forecasts.
     origin : mapping of str to str, default={}
@@ -89,6 +93,8 @@ class HTMLReport(Page):
     findings : dict of str to list
         Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
         title, a description, a next step, and classes that correct the fault.
+    summaries : dict of str to str
+        Sentence about the coverage and the bias of each model, without a period.
     html : str
         The page.
     values : dict
@@ -222,6 +228,7 @@ class HTMLReport(Page):
             report=report,
             figures=[*figures_of(forecasts), *_figures_of_parts(slices, forecasts.of_classes)],
             slices=slices,
+            diagnostics={name: diagnostics_of(forecasts, name) for name in forecasts.models},
             facts=facts_of(forecasts),
             origin=trace,
             title=title,
@@ -433,6 +440,7 @@ class HTMLReport(Page):
                 *_figures_of_parts(tables, report.attrs["of_classes"]),
             ],
             slices=tables,
+            diagnostics={name: diagnostics_of_accumulator(each) for name, each in models.items()},
             facts=facts_of_accumulator(first),
             origin=trace,
             title=title,
