@@ -281,8 +281,9 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
         inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
         sure = "too certain" if verdict == "overconfident" else "not certain enough"
         words = (
-            f"According to its probabilities, {claimed} of 100 sets should contain the label. {inside} do. "
-            f"The predicted probabilities are {sure}."
+            "The most probable classes of a row form its set. According to the probabilities, "
+            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted probabilities "
+            f"are {sure}."
         )
         remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
         title = f"The classifier is {sure}"
