@@ -282,8 +282,8 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
         sure = "too certain" if verdict == "overconfident" else "not certain enough"
         words = (
             "The most probable classes of a row form its set. According to the probabilities, "
-            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted probabilities "
-            f"are {sure}."
+            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted "
+            f"probabilities are {sure}."
         )
         remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
         title = f"The classifier is {sure}"
