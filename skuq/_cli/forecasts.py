@@ -23,9 +23,9 @@ ROUNDING = 0.01
 class Kind(ABC):
     """Columns of the forecasts, and the forecast of a block of rows."""
 
-    of_classes = False
     has_atoms = False
     labels: tuple[str, ...] | None = None
+    """Classes of the columns, for forecasts of classes."""
 
     @property
     @abstractmethod
@@ -120,7 +120,6 @@ class ProbaColumns(Kind):
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
-    of_classes = True
 
     @property
     def columns(self) -> tuple[str, ...]:

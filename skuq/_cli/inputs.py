@@ -50,7 +50,7 @@ class Inputs:
     @property
     def texts(self) -> list[str]:
         """Columns that are read as text."""
-        classes = [self.options.y] if self.kind.of_classes else []
+        classes = [self.options.y] if self.kind.labels is not None else []
         return [*classes, *self.options.groups]
 
     def columns(self, name: str) -> list[str]:

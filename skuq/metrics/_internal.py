@@ -16,6 +16,8 @@ from skuq.metrics._class_inputs import (
     ClassForecast,
     check_class,
     check_class_forecast,
+    check_class_labels,
+    check_classes,
     check_labels,
     claimed_mass,
     draw_codes,
@@ -32,6 +34,7 @@ from skuq.metrics._decomposition.sections import (
     Sections,
     ThresholdSections,
 )
+from skuq.metrics._expected_calibration import class_table_of_sums
 from skuq.metrics._group_calibration import RowGroups, Squares
 from skuq.metrics._inputs import (
     Forecast,
@@ -48,6 +51,7 @@ from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import BLOCK, covered, level_grid
 from skuq.metrics._levels import proportions_of_means
 from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._prediction_sets import set_mass_rows
 from skuq.metrics._proper import censored_nll_rows, nll_rows
 from skuq.metrics._scorer import DistributionScorer, MetricScorer
 from skuq.metrics._spec import (
@@ -84,6 +88,8 @@ __all__ = [
     "censored_nll_rows",
     "check_class",
     "check_class_forecast",
+    "check_class_labels",
+    "check_classes",
     "check_forecast",
     "check_forecast_or_bounds",
     "check_interval_bounds",
@@ -91,6 +97,7 @@ __all__ = [
     "check_options",
     "check_uncensored",
     "claimed_mass",
+    "class_table_of_sums",
     "coverage_of_weights",
     "coverage_risk",
     "coverage_rows",
@@ -117,6 +124,7 @@ __all__ = [
     "pair_sums",
     "proportions_of_means",
     "require_spec",
+    "set_mass_rows",
     "sets_of",
     "warn_of_small_report",
     "width_rows",

@@ -62,7 +62,8 @@ sorted(path.name for path in folder.iterdir())
 # to forecasts. ``from_cv_results`` takes the result of scikit-learn's
 # ``cross_validate``. ``from_reports`` shows several results of
 # :func:`~skuq.evaluation.uncertainty_report` on one page. ``from_accumulator`` takes a
-# :class:`~skuq.monitoring.MetricAccumulator`. Use it if the rows do not fit into
+# :class:`~skuq.monitoring.MetricAccumulator` or a
+# :class:`~skuq.monitoring.ClassMetricAccumulator`. Use it if the rows do not fit into
 # memory. The same constructors accept classifiers.
 #
 # From a file
@@ -114,9 +115,8 @@ print(result.stdout)
 #
 # ``--weight``, ``--groups`` and ``--time`` name further columns. To compare several
 # models for the same rows, pass one file per model. Files of 500 MB or more are read in
-# blocks of rows. ``--block-rows`` also reads smaller files in blocks. Files with class
-# probabilities cannot be read in blocks. ``python -m skuq report --help`` lists all
-# options.
+# blocks of rows. ``--block-rows`` also reads smaller files in blocks.
+# ``python -m skuq report --help`` lists all options.
 #
 # If an error occurs, no page is written. The command prints one line to stderr, which
 # states the file, the column and the row. Rows are counted from 1, without the header.

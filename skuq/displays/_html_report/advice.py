@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
-from skuq.displays._html_report.measure import is_high, is_low, is_of_periods, part_label, sides
+from skuq.displays._html_report.evidence import Evidence
+from skuq.displays._html_report.measure import (
+    INNER,
+    OUTER,
+    is_high,
+    is_low,
+    is_of_periods,
+    part_label,
+    sides,
+)
 from skuq.evaluation._internal import bias_words
 
 Severity = Literal["wrong", "note", "good"]
@@ -19,8 +28,6 @@ SMALL_GAP = 0.01
 
 LARGE_RELATIVE_ERROR = 0.05
 FEW_ROWS = 200
-MOST_TIMES_CALIBRATED = 3.0
-"""Without simulations, an error is large if it is this number of times the average of a calibrated model."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +48,6 @@ class Finding:
     words: str
     remedy: str = ""
     tools: tuple[Tool, ...] = ()
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Numbers of one model: its shares, its rows of the report and its coverage of parts of the rows."""
-
-    headline: Mapping[str, Any]
-    table: pd.DataFrame
-    rows: float
-    of_classes: bool
-    parts: Mapping[str, pd.DataFrame]
-
-    @property
-    def opposite(self) -> list[str]:
-        """Names of the parts of the rows whose coverage is too low in some parts and too high in others."""
-        return [name for name, table in self.parts.items() if is_low(table).any() and is_high(table).any()]
-
-    @property
-    def gap(self) -> float:
-        return float(self.headline["inside"] - self.headline["claimed"])
-
-    def number(self, metric: str, column: str = "value") -> float:
-        return float(self.table[column].get(metric, math.nan))
-
-    def is_beyond(self, metric: str, least: float) -> bool:
-        """Return whether an error exceeds the errors of calibrated models and a smallest size."""
-        value, high = self.number(metric), self.number(metric, "calibrated_high")
-        if math.isnan(high):
-            high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
-        return value > max(high, least)
 
 
 MODEL, FORECASTS = "If you can train the model again", "With the forecasts alone"
@@ -95,7 +72,7 @@ ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 HELD_OUT = "Use rows that the model was not trained on, and check the result on a third set of rows."
 PARTS_FIRST = (
     "Act on the first finding, and create the report again. Do not change all rows by the same factor: "
-    "the groups fail in opposite directions."
+    "only some of the rows need this change."
 )
 MOST_NAMED = 5
 """Maximum number of parts that a sentence names."""
@@ -171,8 +148,12 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
     if small:
         yield Finding("note", f"{title}, by a small amount", words)
         return
-    if evidence.opposite:
+    if evidence.local:
         yield Finding("wrong", title, words, PARTS_FIRST)
+        return
+    if evidence.has_heavy_tails:
+        repaired = "The correction of the large errors above also corrects the width of the intervals."
+        yield Finding("wrong", title, words, repaired)
         return
     verb = "Widen" if narrow else "Narrow"
     remedy = f"{verb} the intervals by a factor that is learned from past errors. {HELD_OUT}"
@@ -189,13 +170,37 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
-    if evidence.opposite:
+    if evidence.local:
         remedy = f"Act on the first finding first. {remedy}"
     wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
-    if wrong_width and not evidence.opposite:
+    if wrong_width and not evidence.local:
         remedy += " This also corrects the width of the intervals: one call repairs both."
     tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
     yield Finding("wrong", f"The forecasts are too {side}", words, remedy, tools)
+
+
+def _location_and_width(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the larger one of both faults first. A bias also makes the coverage too small."""
+    bias, width = list(_bias(evidence)), list(_coverage(evidence))
+    is_larger = bool(bias) and abs(evidence.headline["below"] - 0.5) > abs(evidence.gap)
+    if is_larger and not evidence.local:
+        words = "The shift of the forecasts also corrects the width of the intervals."
+        width = [replace(each, remedy=words, tools=()) if each.remedy else each for each in width]
+    yield from [*bias, *width] if is_larger else [*width, *bias]
+
+
+def _tails(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.has_heavy_tails or evidence.local:
+        return
+    inner, outer = evidence.diagnostics.inner, 1 - evidence.diagnostics.outer
+    words = (
+        f"Of 100 observed values, {in_hundred(inner)[0]} lie in the {100 * INNER:g} % intervals, so these "
+        f"intervals are too wide. But {100 * outer:.1f} lie outside the {100 * OUTER:g} % intervals, and "
+        f"{100 * (1 - OUTER):.1f} should. No single factor corrects both."
+    )
+    tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
+    remedy = f"Map the predicted probabilities to observed frequencies. {HELD_OUT}"
+    yield Finding("wrong", "Large errors are more frequent than predicted", words, remedy, tools)
 
 
 def _shape(evidence: Evidence) -> Iterator[Finding]:
@@ -238,13 +243,13 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _order(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.number("auucc_gain", "high") < 0:
+    if evidence.errors_do_not_grow:
         words = (
-            "Rows with wide intervals do not have larger errors. Intervals with the same width for all "
-            "rows would be better."
+            "Rows with wide intervals do not have larger errors than rows with narrow intervals. Intervals "
+            "with the same width for all rows would be better."
         )
         title = "The uncertainty does not show which rows are uncertain"
-        if evidence.opposite:
+        if evidence.local:
             yield Finding("wrong", title, words, PARTS_FIRST)
         else:
             remedy = "Predict the size of the errors with a separate model."
@@ -276,8 +281,9 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
         inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
         sure = "too certain" if verdict == "overconfident" else "not certain enough"
         words = (
-            f"According to its probabilities, {claimed} of 100 sets should contain the label. {inside} do. "
-            f"The predicted probabilities are {sure}."
+            "The most probable classes of a row form its set. According to the probabilities, "
+            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted "
+            f"probabilities are {sure}."
         )
         remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
         title = f"The classifier is {sure}"
@@ -315,23 +321,24 @@ def _sets(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _opposite_parts(evidence: Evidence) -> Iterator[Finding]:
-    for name in evidence.opposite:
-        table = evidence.parts[name]
+def _local_parts(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.local:
+        table, opposite = evidence.parts[name], name in evidence.opposite
+        flagged = table[table["flag"] & (opposite | evidence.differs(table))]
         yield _of_parts(
             evidence,
             table,
-            f"The coverage depends on {name}, in opposite directions",
-            f"{_directions(table[table['flag']], evidence.of_classes)}.",
+            f"The coverage depends on {name}{', in opposite directions' if opposite else ''}",
+            f"{_directions(flagged, evidence.of_classes)}.{'' if opposite else ' The other rows are right.'}",
             f"Do not change all rows by the same factor: first correct each group separately. {HELD_OUT}",
         )
 
 
 def _parts(evidence: Evidence) -> Iterator[Finding]:
     for name, table in evidence.parts.items():
-        if name in evidence.opposite or not table["flag"].any():
+        if name in evidence.local or not table["flag"].any():
             continue
-        flagged = table[table["flag"] & (_differs(table, evidence) | (abs(evidence.gap) < SMALL_GAP))]
+        flagged = table[table["flag"] & (evidence.differs(table) | (abs(evidence.gap) < SMALL_GAP))]
         if flagged.empty:
             yield from _alike(name, table)
             continue
@@ -389,13 +396,6 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
-    """Return which parts have a coverage that differs from the coverage of all rows."""
-    inside = evidence.headline["inside"]
-    differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
-    return differs
-
-
 def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
     kind = "classifiers.ConformalClassifier" if of_classes else "regressors.ConformalRegressor"
     name = kind.split(".")[1]
@@ -420,14 +420,14 @@ def _few_rows(evidence: Evidence) -> Iterator[Finding]:
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 REGRESSION_RULES: Sequence[Rule] = (
-    _opposite_parts,
+    _local_parts,
     _skill,
-    _coverage,
-    _bias,
+    _tails,
+    _location_and_width,
     _shape,
     _uneven,
     _order,
     _parts,
     _few_rows,
 )
-CLASS_RULES: Sequence[Rule] = (_opposite_parts, _probabilities, _sets, _parts, _few_rows)
+CLASS_RULES: Sequence[Rule] = (_local_parts, _probabilities, _sets, _parts, _few_rows)

@@ -17,13 +17,13 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.measure import Forecasts, sides
+from skuq.displays._html_report.measure import Accumulator, Forecasts, sides
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.distributions import Distribution
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,12 +116,12 @@ class Plot:
             }
         )
 
-    def of_accumulators(self, models: Mapping[str, MetricAccumulator]) -> list[Figure]:
+    def of_accumulators(self, models: Mapping[str, Accumulator]) -> list[Figure]:
         return self._draw(
             {
                 name: partial(self.display.from_accumulator, each)
                 for name, each in models.items()
-                if self.curve in each.curves
+                if isinstance(each, ClassMetricAccumulator) or self.curve in each.curves
             }
         )
 
@@ -143,9 +143,11 @@ def figures_of(forecasts: Forecasts) -> list[Figure]:
     return curves + [_intervals(forecasts, name) for name in shown]
 
 
-def figures_of_accumulators(models: Mapping[str, MetricAccumulator]) -> list[Figure]:
+def figures_of_accumulators(models: Mapping[str, Accumulator]) -> list[Figure]:
     """Return the figures of accumulated rows."""
     shown = dict(list(models.items())[:MOST_CURVES])
+    if any(isinstance(each, ClassMetricAccumulator) for each in shown.values()):
+        return CLASSES.of_accumulators(shown)
     return [figure for plot in PLOTS if plot.curve for figure in plot.of_accumulators(shown)]
 
 

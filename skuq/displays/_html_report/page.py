@@ -25,7 +25,7 @@ from skuq.evaluation._internal import RowFormat, won_by
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 HEADLINES = ("picp", "mpiw", "mace", "crps", "interval_score", "auucc_gain")
-CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error")
+CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error", "class_log_loss", "class_brier")
 REST = "The findings above are based on this table. You do not need to read it."
 SLICES = (
     "The coverage is the share of observed values inside their interval, or of classes inside their set. The "
@@ -65,7 +65,7 @@ def render(
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     models = models_of(report)
-    named = len(models) > 1
+    named, summaries = len(models) > 1, summaries_of(report)
     script = _resource("sort.js")
     return environment.from_string(_resource("page.html.jinja")).render(
         title=title,
@@ -73,10 +73,7 @@ def render(
         version=__version__,
         named=named,
         marks=MARKS,
-        models=[
-            {"name": name, "summary": _sentence(report.attrs["summary"][name]), "findings": findings[name]}
-            for name in models
-        ],
+        models=[{"name": name, "summary": summaries[name], "findings": findings[name]} for name in models],
         facts=facts,
         explanation=_explanation(report),
         tables=_metric_tables(report, models),
@@ -101,8 +98,10 @@ def _hash_of(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _sentence(words: str) -> str:
-    return _words(words[:1].upper() + words[1:])
+def summaries_of(report: UncertaintyReport) -> dict[str, str]:
+    """Return the summary of each model with the words of the page, without a period."""
+    summaries: dict[str, str] = report.attrs["summary"]
+    return {name: _words(words[:1].upper() + words[1:]) for name, words in summaries.items()}
 
 
 def _explanation(report: UncertaintyReport) -> str:
@@ -256,13 +255,14 @@ def values_of(
     trace: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return all values of the page as plain Python objects. NaN becomes None, and infinity a text."""
-    models = {}
+    models, summaries = {}, summaries_of(report)
     for name, table in models_of(report).items():
+        metrics = table.assign(reading=table["reading"].map(_words)).rename_axis("metric").reset_index()
         models[name] = {
-            "summary": report.attrs["summary"][name],
+            "summary": summaries[name],
             "shares": report.attrs["headlines"][name],
             "findings": [asdict(finding) for finding in findings[name]],
-            "metrics": table.rename_axis("metric").reset_index().to_dict("records"),
+            "metrics": metrics.to_dict("records"),
             "parts": {
                 by: tables[name].rename_axis("part").reset_index().to_dict("records")
                 for by, tables in slices.items()

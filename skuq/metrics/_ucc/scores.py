@@ -37,6 +37,9 @@ CLOSED_FORM: dict[str, Any] = {
 }
 """With these options, the area is a product of two means (proposition 1), so that no sort is needed."""
 
+PLAIN_BANDS = {name: (CLOSED_FORM[name],) for name in ("bands", "vary", "zero_band")}
+"""Options of the curves that can be computed from a histogram."""
+
 
 def check_auucc(
     *,
@@ -121,7 +124,7 @@ def gain_of_curves(
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
     meaning="the half width is {value}, averaged over all miss rates",
     fast=FastPath(rows=auucc_rows, combine=auucc_of_means),
-    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False),
+    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False, requires=PLAIN_BANDS),
     check=check_auucc,
 )
 def auucc_loss(
@@ -262,6 +265,7 @@ def _closed_form(options: dict[str, Any]) -> bool:
         needs=("characteristics", "constant_characteristics"),
         value=gain_of_curves,
         exact=False,
+        requires=PLAIN_BANDS,
     ),
     check=check_gain,
 )
