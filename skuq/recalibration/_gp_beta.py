@@ -152,7 +152,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------

@@ -74,7 +74,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------
