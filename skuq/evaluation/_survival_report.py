@@ -176,8 +176,8 @@ def survival_report(
     Raises
     ------
     ValueError
-        If all targets are censored, if all rows are censored before the time `upper`, or if a forecast has
-        the name "kaplan_meier".
+        If all targets are censored, if the estimated probability of being uncensored after the time `upper`
+        is 0, or if a forecast has the name "kaplan_meier".
 
     See Also
     --------
