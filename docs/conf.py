@@ -16,6 +16,7 @@ import mathml
 import method_table
 import metric_tables
 import no_break
+import peer_tables
 import pool_pictures
 import published_tables
 import recalibration_pictures
@@ -147,6 +148,7 @@ def setup(app):
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", method_table.write_table)
+    app.connect("builder-inited", peer_tables.write_tables)
     app.connect("builder-inited", published_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
