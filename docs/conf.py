@@ -11,7 +11,9 @@ import skuq
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import changelog
+import cheat_sheet
 import conformal_pictures
+import llms
 import mathml
 import method_table
 import metric_tables
@@ -145,7 +147,9 @@ def setup(app):
     app.add_config_value("site", "", "env")
     app.add_transform(no_break.NoBreakTransform)
     app.connect("build-finished", site_options.write_versions)
+    app.connect("build-finished", llms.write_index)
     app.connect("builder-inited", changelog.write_changelog)
+    app.connect("builder-inited", cheat_sheet.write_cheat_sheet)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", method_table.write_table)
     app.connect("builder-inited", peer_tables.write_tables)
