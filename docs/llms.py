@@ -11,7 +11,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 FOLDERS = {
     "": "Start",
     "tutorials": "Tutorial",
-    "how-to": "How-to guides",
+    "how-to": "Guides",
     "explanation": "Explanation",
     "reference": "Reference",
     "replications": "Papers and replications",
